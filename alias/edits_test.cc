@@ -1,4 +1,5 @@
-// Edits followed in place: the database equals a fresh one after any sequence of them, and undo gives the graph back.
+// The database follows edits: after any sequence of edits it equals a freshly built one, and undoing them restores the
+// graph.
 #include <numeric>
 #include <random>
 #include <string>
@@ -99,7 +100,7 @@ TEST(EditorTest, WhatAGroupDidIsForgottenWithIt) {
   ASSERT_TRUE(edit.Group({NodeOf(*g, "a")}, OpName::Get("smelt::FusionGroup")).ok());
   EXPECT_FALSE(db->MayAlias(g->FindValue("x"), g->outputs()[0]));
   edit.UndoTo(0);
-  // Its subgraph may lie where the other's did.
+  // The new subgraph may have the address of the old one.
   ASSERT_TRUE(edit.Group({NodeOf(*g, "b")}, OpName::Get("smelt::FusionGroup")).ok());
   EXPECT_TRUE(db->MayAlias(g->FindValue("x"), g->outputs()[1]));
   EXPECT_TRUE(db->Verify().ok()) << db->Verify();
@@ -168,7 +169,7 @@ TEST(EditsTest, AHandleThatMovesWhereItAlreadyIsForgetsWhereItWas) {
 }
 
 TEST(EditsTest, ATupleIsAskedAgainWhenItsElementsChangePlaces) {
-  // Each of %a and %b lives where either did: the union is the same as before set_.
+  // Each of %a and %b may have the memory of either: the union is the same as before set_.
   std::unique_ptr<Graph> g = ParseForTest(R"(graph(%x : Tensor, %c : bool, %n : int):
   %true : bool = prim::Constant[value=1]()
   %a : Tensor = aten::relu(%x)
@@ -203,7 +204,7 @@ TEST(EditsTest, ATupleIsReadAgainThoughItEndsAsItBegan) {
   std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
   g->SetInput(NodeOf(*g, "q"), 0, g->FindValue("x"));
   EXPECT_TRUE(db->Verify().ok()) << db->Verify();
-  // The reader is looked at before the new node, the tuple after it.
+  // The reader is visited before the new node, and the tuple after it.
   g->SetInput(NodeOf(*g, "a"), 0, g->FindValue("q"));
   NodeId again = g->InsertBefore(NodeOf(*g, "q"), OpName::Get("aten::relu_"), {g->FindValue("x")}, {Type::Tensor()});
   g->SetInput(NodeOf(*g, "q"), 0, g->node(again).outputs[0]);
@@ -291,8 +292,8 @@ TEST(EditsTest, OfManyWritesOfPiecesAnErasedOneIsForgotten) {
   EXPECT_TRUE(db->HasWriters(g->FindValue("v39")));
 }
 
-// The first question that the database answers otherwise than a fresh one; empty if there is none. A fresh one knows
-// where everything stands in the text, one that has followed edits does not.
+// Returns the first question to which the database's answer differs from that of a freshly built one; empty if there is
+// none. A fresh database knows the positions of all nodes in the text, one that has followed edits does not.
 std::string DifferentAnswer(Graph& g, const AliasDb& db, std::mt19937_64& rng) {
   std::unique_ptr<AliasDb> fresh = AliasDb::Build(g);
   if (db.GetStats().summarised != 0 || fresh->GetStats().summarised != 0) return "";
@@ -312,7 +313,8 @@ std::string DifferentAnswer(Graph& g, const AliasDb& db, std::mt19937_64& rng) {
 TEST(EditsTest, AnyEditsFollowedInPlaceGiveWhatAFreshBuildGives) {
   std::vector<int64_t> seeds(static_cast<size_t>(NumPrograms(2000)));
   std::iota(seeds.begin(), seeds.end(), FirstSeed());
-  // A node that reaches a handle by two paths counted twice as one that changes its geometry, and was forgotten once.
+  // A node that reaches a handle by two paths was counted twice as one that changes its geometry, and removed only
+  // once.
   seeds.push_back(4206336);
   int64_t edits = 0, failures = 0;
   for (const int64_t seed : seeds) {
@@ -449,7 +451,7 @@ TEST(EditsTest, AnyEditsFollowedInPlaceGiveWhatAFreshBuildGives) {
     edit.UndoTo(0);
     if (!check("undo all")) continue;
     EXPECT_EQ(PrintGraph(*g), before) << "seed " << seed << "\n" << trace;
-    // And the passes that ask while they edit.
+    // The passes query while they edit.
     RemoveMutations(*g, *db, edit);
     if (!check("remove mutations")) continue;
     const std::string ungrouped = PrintGraph(*g);
@@ -537,7 +539,7 @@ TEST(LivePassesTest, AWritesOwnConstantsComeAlong) {
 )");
   std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
   Editor edit(*g);
-  // %s and %f take tensors: they stay, and so do the writes that need them.
+  // %s and %f take tensors: they remain, and so do the writes that they need.
   EXPECT_EQ(RemoveMutations(*g, *db, edit), 1);
   EXPECT_TRUE(VerifyGraph(*g).ok()) << VerifyGraph(*g);
   EXPECT_TRUE(db->Verify().ok()) << db->Verify();

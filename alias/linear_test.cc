@@ -1,5 +1,5 @@
-// The database is linear on every family of graphs of bench/alias: its steps are counted, not timed, at two sizes.
-// SMELT_ALIAS_TILES in the environment says how many random families are tried.
+// The database is linear on every family of graphs in bench/alias: its steps are counted, not timed, at two sizes.
+// SMELT_ALIAS_TILES in the environment sets the number of random families.
 #include <cstdlib>
 #include <memory>
 #include <random>
@@ -17,7 +17,7 @@
 namespace smelt {
 namespace {
 
-// Some 50 loops deep, three values each: there the sets fill only in larger graphs.
+// About 50 nested loops with three values each: the sets fill up only in larger graphs.
 int64_t NodesOf(const Family& family) { return family.name == "nested_loops_50_3" ? 24000 : 3000; }
 
 std::vector<Family> Families() {
@@ -41,8 +41,8 @@ double StepsForEach(const Family& family, int64_t nodes, const F& work) {
   return static_cast<double>(db->GetStats().steps - before) / size;
 }
 
-// Twice the size takes at most twice the steps, but for a logarithm and what small graphs do not fill: sets reach their
-// bound, and containers are read as a whole, only in larger ones.
+// Twice the size takes at most twice the steps, apart from a logarithm and from limits that small graphs do not reach:
+// only larger graphs fill the sets or read containers as a whole.
 void ExpectLinear(const Family& family, const std::string& what, double at_n, double at_2n, double most) {
   EXPECT_LE(at_2n, 1.3 * at_n + 10) << family.name << ": " << what << " takes " << at_n
                                     << " steps for a node or edge at " << NodesOf(family) << " nodes, " << at_2n
@@ -104,7 +104,7 @@ TEST(LinearTest, InsertingAndErasingTakesStepsInProportion) {
   }
 }
 
-// Every node that lets memory out goes, one after the other, with a question after each.
+// Removes every node through which memory escapes, one after the other, with a query after each.
 TEST(LinearTest, RemovingEveryEscapeTakesStepsInProportion) {
   for (const Family& family : NamedFamilies()) {
     if (family.name != "escapes_late" && family.name != "escapes_together" && family.name != "unknown_everywhere") {

@@ -1,5 +1,5 @@
-// Moves against all orders of small blocks: a node may stand right beside another where some legal order has it there,
-// and an order is legal where running it gives what the program gave.
+// Compares moves with all orders of small blocks: a node may be moved next to another if some legal order has it there,
+// and an order is legal if running it gives the original results.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -23,7 +23,8 @@ constexpr int64_t kPrograms = 400, kRefusedThoughHarmless = 60;
 
 using Order = std::vector<NodeId>;
 
-// A small program all of whose top block's tensors and lists are results: what any node computes is seen.
+// A small program whose results are all tensors and lists of its top block, so that the result of every node is
+// visible.
 std::unique_ptr<Graph> MakeProgram(int64_t seed) {
   RandomProgramOptions o;
   o.nodes = 3 + static_cast<int>(seed % 5);
@@ -49,7 +50,7 @@ Order Movable(const Graph& g, BlockId b) {
   return out;
 }
 
-// Calls f with each order of `nodes` in which x stands before y wherever depends(x, y) for x before y as given.
+// Calls f with each order of `nodes` in which x comes before y for all x before y with depends(x, y).
 template <typename D, typename F>
 void ForEachOrder(const Order& nodes, const D& depends, const F& f) {
   Order order;
@@ -100,7 +101,8 @@ bool SameResults(const std::vector<Observed>& a, const std::vector<Observed>& b)
   return true;
 }
 
-// An element of a caller's list may be anything, a list too; what is read of it as a tensor is not the list that grows.
+// An element of a caller's list may be anything, even a list; the element that is read as a tensor is not the list that
+// grows.
 TEST(AliasMovesTest, APrintOfAnElementPassesAnAppendToItsList) {
   std::unique_ptr<Graph> g = ParseForTest(R"(graph(%x : Tensor, %list : Tensor[]):
   %last : int = prim::Constant[value=-1]()
@@ -118,8 +120,8 @@ TEST(AliasMovesTest, APrintOfAnElementPassesAnAppendToItsList) {
   EXPECT_FALSE(db->CanMoveAfter(get, append));
 }
 
-// For each pair of a block: a move is possible where some order that keeps every pair's dependence puts the two side by
-// side, those outside the stretch between them left where they are.
+// For each pair in a block: a move is possible if some order that respects all dependences makes the two adjacent and
+// leaves the nodes outside the range between them in place.
 TEST(AliasMovesTest, ANodeMovesBesideAnotherWhereSomeOrderHasItThere) {
   int64_t pairs = 0, allowed = 0, failures = 0;
   for (int64_t seed = FirstSeed(); seed < FirstSeed() + NumPrograms(kPrograms) && failures < 5; ++seed) {
@@ -160,8 +162,8 @@ TEST(AliasMovesTest, ANodeMovesBesideAnotherWhereSomeOrderHasItThere) {
               static_cast<long long>(allowed));
 }
 
-// Every order that keeps the dependences gives the program's results; a pair that no such order swaps is swapped by no
-// other order either without a change of the results, but by luck with the numbers (zero_ and relu_): those are
+// Every order that respects the dependences gives the program's results. A pair that no such order swaps is not swapped
+// by any other order without a change of the results, except by coincidence of the numbers (zero_ and relu_): those are
 // counted.
 TEST(AliasMovesTest, OrdersThatKeepTheDependencesAreThoseThatChangeNothing) {
   int64_t orders = 0, refused = 0, harmless = 0, failures = 0;

@@ -1,5 +1,4 @@
-// Effects of single operators on memory where the schema does not state them. bench/alias/operators.py runs all
-// operators.
+// Effects of single operators on memory that the schema does not state. bench/alias/operators.py runs all operators.
 
 #include "gtest/gtest.h"
 #include "smelt/alias/scenario.h"
@@ -75,7 +74,7 @@ TEST(OperatorsTest, ARecurrentNetworkDrawsRandomNumbersOnlyWhileItTrainsWithDrop
             can_move_before %u %z: true)");
 }
 
-// PyTorch 2.13 draws for p = 0 too.
+// PyTorch 2.13 draws random numbers even for p = 0.
 TEST(OperatorsTest, NativeDropoutDrawsRandomNumbersWheneverItTrains) {
   Expect(R"(graph(%x : Tensor):
   %n : NoneType = prim::Constant()

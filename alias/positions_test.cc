@@ -1,4 +1,4 @@
-// Where views lie along dimensions whose sizes and bounds are computed, counted from the end, or not known.
+// Positions of views along dimensions whose sizes and bounds are computed, counted from the end, or unknown.
 #include <memory>
 
 #include "gtest/gtest.h"

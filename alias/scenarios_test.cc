@@ -58,7 +58,7 @@ TEST(MoveTest, WhatDependsOnTheNodeIsPushedAlong) {
   const NodeId a = NodeOf(*g, "a"), k = NodeOf(*g, "k"), b = NodeOf(*g, "b"), d = NodeOf(*g, "d");
   ASSERT_TRUE(db->MoveAfter(a, k).ok());
   EXPECT_EQ(g->node(k).next, a);
-  // %c needs %a, %e needs %c, %g needs %e: they went along, in order; the others stayed.
+  // %c needs %a, %e needs %c, %g needs %e: these moved too, in order; the others stayed.
   EXPECT_EQ(g->node(a).next, NodeOf(*g, "c"));
   EXPECT_EQ(g->node(NodeOf(*g, "c")).next, NodeOf(*g, "e"));
   EXPECT_EQ(g->node(NodeOf(*g, "e")).next, NodeOf(*g, "g"));
@@ -468,7 +468,7 @@ TEST(LoopTest, RotatedValuesAreEachOther) {
 }
 
 TEST(LoopTest, WhatComesInComesOutOfALoopThatDoesNotRun) {
-  // TorchScript says 1 for n = 0: a = ones; p = a; for i in range(n): p = b; p.add_(1); return a.
+  // TorchScript returns 1 for n = 0: a = ones; p = a; for i in range(n): p = b; p.add_(1); return a.
   Expect(R"(graph(%b : Tensor, %n : int):
   %1 : int = prim::Constant[value=1]()
   %true : bool = prim::Constant[value=1]()
@@ -600,7 +600,7 @@ TEST(ContainerTest, AListForCatStaysExact) {
 }
 
 TEST(ReachTest, AnEmptyTensorThatIsReturnedIsReachedByTheCaller) {
-  // It shares no byte, but whoever gives it another size reaches the memory.
+  // It shares no byte, but giving it another size makes the memory reachable.
   Expect(R"(graph(%x : Tensor, %n : int[]):
   %a : Float(0, 4, strides=[4, 1]) = aten::neg(%x)
   %b : Float(0, 4, strides=[4, 1]) = aten::alias(%a)
@@ -633,7 +633,7 @@ TEST(ReachTest, AnEmptyTensorIsWrittenByNobody) {
 }
 
 TEST(ViewTest, TheTransposeOfAScalarIsTheScalarItself) {
-  // unsqueeze_ of one handle changes the other too, if they are one.
+  // unsqueeze_ of one handle changes the other too if they are the same handle.
   Expect(R"(graph(%x : Float(requires_grad=0, device=cpu), %y : Tensor):
   %0 : int = prim::Constant[value=0]()
   %a : Float(requires_grad=0, device=cpu) = aten::mT(%x)
@@ -659,7 +659,7 @@ TEST(ViewTest, TheTransposeOfAScalarIsTheScalarItself) {
 }
 
 TEST(JoinTest, WhatIsNotInitializedIsNothing) {
-  // As the compiler prints what returns early: nobody looks at %u.
+  // The form in which the compiler prints early returns: nothing uses %u.
   Expect(R"(graph(%x : Tensor, %y : Tensor, %c : bool):
   %u : Tensor = prim::Uninitialized()
   %n : NoneType = prim::Constant()
@@ -755,7 +755,7 @@ TEST(EffectsTest, WithNoGradTouchesNoMemory) {
 }
 
 TEST(ContainerTest, AListThatIsAddedToIsTheSameList) {
-  // TorchScript's schema does not say so: add_.t(t[](a!) self, t[] b) -> t[].
+  // TorchScript's schema does not state it: add_.t(t[](a!) self, t[] b) -> t[].
   Expect(R"(graph(%x : Tensor, %y : Tensor):
   %0 : int = prim::Constant[value=0]()
   %l : Tensor[] = prim::ListConstruct(%x)
@@ -774,7 +774,7 @@ TEST(ContainerTest, AListThatIsAddedToIsTheSameList) {
 }
 
 TEST(ContainerTest, ADictionaryThatIsUpdatedHoldsWhatTheOtherHolds) {
-  // TorchScript's schema has the other one written: update.str(Dict(str, t)(a!) self, Dict(str, t)(a!) to_add).
+  // TorchScript's schema declares the other one as written: update.str(Dict(str, t)(a!) self, Dict(str, t)(a!) to_add).
   Expect(R"(graph(%x : Tensor, %y : Tensor):
   %a : str = prim::Constant[value="a"]()
   %l : Tensor[] = prim::ListConstruct(%x)
@@ -815,7 +815,7 @@ with prim::fork_0 = graph(%x : Tensor, %y : Tensor):
             writes_to_alias_of %w %x: true)");
 }
 
-// Each list's elements are the others': what one question found must serve the next, or asking never ends.
+// Each list contains the elements of the other: the result of one query must serve the next, or queries never end.
 TEST(ContainerTest, ListsThatTakeInEachOtherAreSolvedTogether) {
   constexpr int kLists = 48;
   std::string text =
@@ -881,7 +881,7 @@ TEST(ContainerTest, AListThatIsCopiedInEachIterationHoldsWhatTheFirstOneHeld) {
 }
 
 TEST(ContainerTest, ASummaryThatTheCallerReachesKeepsTheWritesOfWhatJoinsItLater) {
-  // 40 inputs in one list: any of them is one location. %z joins it after it was written.
+  // 40 inputs in one list: each may be the same location. %z is added after the list was written.
   std::string inputs, list;
   for (int k = 0; k < 40; ++k) {
     absl::StrAppend(&inputs, "%x", k, " : Tensor, ");
@@ -1020,7 +1020,8 @@ TEST(MoveTest, TheRealPartOfARealTensorIsTheTensorThatSetMoves) {
 }
 
 TEST(CallTest, AnObjectGivenToTwoCallsHoldsWhatTheyWereGivenAndMadeNotTheCallersLists) {
-  // k = K([x]); k.one(x), and o = K(l); o.one(x): methods that are not inlined reach what their arguments reach.
+  // k = K([x]); k.one(x), and o = K(l); o.one(x): methods that are not inlined reach everything that their arguments
+  // reach.
   Expect(R"(graph(%x : Tensor, %l : Tensor[]):
   %m : Tensor[] = prim::ListConstruct(%x)
   %k : __torch__.K = prim::CreateObject()
@@ -1128,7 +1129,8 @@ TEST(TypeTest, AnInterfaceMayBeAnyObjectAndAnEnumerationsMemberIsNoMemory) {
 }
 
 TEST(MustTest, ChunksThatAreCopiesOfWhatIsNegatedLazilyAreNotProvenTheSame) {
-  // unsafe_chunk and its like copy what is conjugated or negated lazily; what was just computed is neither.
+  // unsafe_chunk and similar operators copy lazily conjugated or negated tensors; a tensor that was just computed is
+  // neither.
   Expect(R"(graph(%x : Float(4, 8, strides=[8, 1])):
   %zero : int = prim::Constant[value=0]()
   %one : int = prim::Constant[value=1]()

@@ -1,5 +1,5 @@
-// Everything that happens when random programs run must have been predicted, and an allowed move changes nothing.
-// SMELT_ALIAS_PROGRAMS in the environment sets the number of programs (a million takes some hours).
+// The database must have predicted every effect of running random programs, and an allowed move must not change the
+// results. SMELT_ALIAS_PROGRAMS in the environment sets the number of programs (a million takes some hours).
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -28,7 +28,7 @@ struct Share {
 
 constexpr int64_t kPrograms = 1500;
 
-// The number of answers about the usual programs that never came true must not grow.
+// The number of answers about the usual programs that never came true must not increase.
 void ExpectAtMost(int64_t aliases_never_seen, int64_t writers_never_seen, const Share& alias, const Share& writers) {
   if (FirstSeed() == 1 && NumPrograms(kPrograms) == kPrograms) {
     EXPECT_LE(alias.said - alias.happened, aliases_never_seen);
@@ -42,8 +42,8 @@ void ExpectAtMost(int64_t aliases_never_seen, int64_t writers_never_seen, const 
 
 // Adds to *alias and *writers.
 void ExpectPredicted(int64_t programs, RandomProgramOptions o, Share* alias, Share* writers) {
-  // With SMELT_ALIAS_DUMP=DIR each program goes to DIR/SEED.ir, and what was asked of it, answered and seen to
-  // DIR/SEED.txt: bench/alias/precision.py asks TorchScript the same.
+  // With SMELT_ALIAS_DUMP=DIR each program is written to DIR/SEED.ir, and its queries, answers and observations to
+  // DIR/SEED.txt: bench/alias/precision.py compares TorchScript's answers.
   const char* dump = std::getenv("SMELT_ALIAS_DUMP");
   int64_t failures = 0;
   const int64_t first = FirstSeed();
@@ -134,7 +134,7 @@ TEST(AliasSoundnessTest, WhatViewsOfAnyShapeDoWasPredicted) {
   ExpectAtMost(18380, 2847, alias, writers);
 }
 
-// Every value asked about every other.
+// Asks about every pair of values.
 TEST(AliasSoundnessTest, ConstantsOfAnySizeAreNoCrash) {
   constexpr int64_t kLeast = std::numeric_limits<int64_t>::min(), kMost = std::numeric_limits<int64_t>::max();
   constexpr int64_t kExtremes[] = {kLeast, kLeast + 1,       kMost,   kMost - 1,        -65, -64, 63, 64,
@@ -169,7 +169,7 @@ TEST(AliasSoundnessTest, ConstantsOfAnySizeAreNoCrash) {
 }
 
 TEST(AliasSoundnessTest, StoresInALoopThatReadEachOtherSettle) {
-  // Seed 4008324: each of two stores saw the other's as new, for ever.
+  // Seed 4008324: each of two stores found the other one's contents new, in an endless loop.
   std::unique_ptr<Graph> g = ParseForTest(RandomProgram(4008324, {.nodes = 3 + 4008324 % 25, .typed_inputs = true}));
   ASSERT_NE(g, nullptr);
   std::unique_ptr<AliasDb> db = AliasDb::Build(*g);

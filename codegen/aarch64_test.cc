@@ -1,4 +1,4 @@
-// Objects and images for AArch64, by disassembly: nothing here runs them.
+// Disassembles objects and images for AArch64; nothing here runs them.
 #include <cstring>
 #include <random>
 #include <string>
@@ -44,7 +44,7 @@ class Disassembler {
     llvm::MCTargetOptions options;
     info_.reset(target->createMCAsmInfo(*registers_, triple_, options));
     instructions_.reset(target->createMCInstrInfo());
-    // Exactly the features that the target promises to need.
+    // Exactly the features that the target requires.
     features_.reset(target->createMCSubtargetInfo(triple_, "generic", "+neon,+fp-armv8"));
     context_ = std::make_unique<llvm::MCContext>(triple_, info_.get(), registers_.get(), features_.get());
     disassembler_.reset(target->createMCDisassembler(*features_, *context_));
@@ -52,7 +52,7 @@ class Disassembler {
         target->createMCInstPrinter(triple_, info_->getAssemblerDialect(), *info_, *instructions_, *registers_));
   }
 
-  // One line an instruction; "?" for what is none. Addresses count from `address`.
+  // Returns one line per instruction; "?" for an invalid one. Addresses count from `address`.
   std::vector<std::string> Lines(absl::string_view code, uint64_t address) {
     std::vector<std::string> out;
     for (size_t at = 0; at + 4 <= code.size(); at += 4) {
@@ -125,7 +125,7 @@ outer 0 1 2
               Contains(HasSubstr("fcvtl")));
 }
 
-// A page's address and an offset in it, as ADRP and the load behind it say, must meet at the constant.
+// A page's address in ADRP and the offset in the following load must add up to the constant's address.
 TEST(AArch64Test, ReferencesToConstantsAreResolved) {
   const Image image = ImageOf(ParseOrDie(R"(
 kernel parallel=1 reduction=0 vector=0 sequential=0
@@ -143,7 +143,7 @@ outer 0 1
     if ((adrp & 0x9f000000) != 0x90000000) continue;
     const int64_t pages = static_cast<int32_t>(((adrp >> 5 & 0x7ffff) << 2 | (adrp >> 29 & 3)) << 11) >> 11;
     const int64_t page = (at & ~int64_t{0xfff}) + pages * 4096;
-    // The next instruction that uses the register: an addition or a load with an unsigned offset.
+    // The next instruction that uses the register: an addition, or a load with an unsigned offset.
     for (int64_t next = at + 4; next + 4 <= e.offset + e.size; next += 4) {
       uint32_t use;
       std::memcpy(&use, &image.bytes[next], 4);
@@ -153,10 +153,10 @@ outer 0 1
       int scale = add ? 0 : static_cast<int>(use >> 30);
       if (load && (use & 0x04800000) == 0x04800000) scale = 4;
       const int64_t address = page + (static_cast<int64_t>(use >> 10 & 0xfff) << scale);
-      // Constants lie before the code.
+      // Constants come before the code.
       ASSERT_GE(address, 0);
       ASSERT_LT(address, e.offset);
-      // The lanes' own numbers, which are added to the index.
+      // The lanes' numbers, which are added to the index.
       const int64_t lanes[2] = {0, 1};
       pairs += std::memcmp(&image.bytes[address], lanes, sizeof lanes) == 0;
       break;

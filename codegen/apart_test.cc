@@ -1,5 +1,6 @@
-// Elements two, three and four apart: numbers of points, of colors, of boxes; and flipped. Nothing behind the last one
-// is read, and nothing between them is written: the memory ends, and begins, at pages that may not be touched.
+// Elements with a distance of two, three and four, like the coordinates of points, colors or boxes; also flipped.
+// Nothing after the last element is read, and nothing between elements is written: the memory begins and ends at
+// protected pages.
 #include <cstdint>
 #include <random>
 #include <string>
@@ -26,7 +27,7 @@ param TYPE w [any,APART] alias=-1
 %3 = store.p3 TYPE %1
 outer 0 1 2 3
 )";
-// Columns that are reduced, whose elements are as far apart.
+// Reductions of columns whose elements have the same distance.
 constexpr char kReduced[] = R"(
 kernel parallel=1 reduction=1 vector=0 sequential=0
 param TYPE r [APART,any] alias=-1
@@ -47,7 +48,7 @@ TEST_P(ApartTest, OfAnyLengthEqualTheInterpreter) {
   std::mt19937_64 rng(1);
   for (const char* text : {kCopied, kReduced}) {
     RandomCase c;
-    // Halves and bool have no maxima.
+    // Half types and bool have no maxima.
     if (text == kReduced && (type == std::string("bool") || type == std::string("bfloat16"))) continue;
     c.spec = ParseOrDie(absl::StrReplaceAll(text, {{"TYPE", type}, {"APART", apart}}));
     const absl::StatusOr<LoadedImage> image = CompileAndLoad(c.spec, target);

@@ -1,4 +1,4 @@
-// bfloat16 in compiled kernels: rounding, and loops that take two vectors at a time as words.
+// bfloat16 in compiled kernels: rounding, and loops that process two vectors at a time as words.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -71,7 +71,7 @@ inner 0 1 2
 inner 3 4 5 6 7
 )";
 
-// To the nearest, to even in the middle; each NaN is 0x7fc0.
+// Rounds to nearest, ties to even; each NaN becomes 0x7fc0.
 uint16_t Rounded(uint32_t bits) {
   if ((bits & 0x7fffffff) > 0x7f800000) return 0x7fc0;
   const uint32_t low = bits & 0xffff, high = bits >> 16;

@@ -1,4 +1,4 @@
-// The index of a loop compared with a number: lanes are counted, whatever the number is.
+// The index of a loop compared with a number: the lanes are numbered correctly for every number.
 #include <cstdint>
 #include <limits>
 #include <random>

@@ -1,4 +1,4 @@
-// Random specs, compiled, against the interpreter: every bit, with buffers that end or begin at a guard page.
+// Compares compiled random specs with the interpreter: every bit, with buffers that end or begin at a guard page.
 #include <cstdlib>
 #include <random>
 #include <thread>
@@ -13,7 +13,7 @@
 namespace smelt {
 namespace {
 
-// SMELT_RANDOM_CASES and SMELT_RANDOM_SEED make longer and other runs.
+// SMELT_RANDOM_CASES and SMELT_RANDOM_SEED allow longer and different runs.
 int64_t FromEnvironment(const char* name, int64_t otherwise) {
   const char* text = std::getenv(name);
   int64_t value;

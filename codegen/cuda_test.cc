@@ -1,5 +1,5 @@
-// Kernels for CUDA without a GPU: the very LLVM IR that goes to NVPTX, run on the CPU, against the interpreter of
-// specs.
+// Kernels for CUDA without a GPU: runs the LLVM IR that is passed to NVPTX on the CPU and compares with the interpreter
+// of specs.
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -90,14 +90,14 @@ TEST(CudaTest, EveryRandomKernelEqualsTheInterpreter) {
     ++kinds[CudaScheduleFor(c.spec).kind];
     vectors += CudaScheduleFor(c.spec).vector > 1;
   }
-  // All schedules were met.
+  // All schedules occurred.
   EXPECT_GT(kinds[CudaSchedule::kPoints], 10);
   EXPECT_GT(kinds[CudaSchedule::kRows], 10);
   EXPECT_GT(kinds[CudaSchedule::kSerial], 0);
   EXPECT_GT(vectors, 10);
 }
 
-// Runs both with the same words and gives the largest difference, relative to `scale`.
+// Runs both with the same words and checks the largest difference, relative to `scale`.
 void ExpectNear(const KernelSpec& spec, std::vector<int64_t> words, size_t out_word, std::vector<float>& out, int grid,
                 float tolerance) {
   std::vector<float> expected(out.size());
@@ -171,7 +171,7 @@ outer 2
 TEST(CudaTest, TheErrorOfALongSumDoesNotGrow) {
   const KernelSpec spec = ParseOrDie(kColumnSum);
   EXPECT_EQ(CudaScheduleFor(spec).kind, CudaSchedule::kPoints);
-  // 0.1 added 100,000 times in float32 is off by 1e-3 of its value.
+  // 0.1 added 100,000 times in float32 has a relative error of 1e-3.
   const int n = 100000;
   std::vector<float> x(2 * n, 0.1f), out(2);
   ExpectNear(spec, {2, n, Word(x.data()), 2, 0}, 4, out, 1, 1e-7f);
@@ -247,7 +247,7 @@ TEST(CudaTest, SumsAtOnePlaceHaveTheBitsOfOneThread) {
 }
 
 TEST(CudaTest, OfValuesPutAtOnePlaceTheLastStays) {
-  // Only where a mask is set.
+  // Only elements whose mask is set.
   const KernelSpec spec = ParseOrDie(R"(
 kernel parallel=1 reduction=1 vector=-1 sequential=0
 param int64 r [zero,unit] alias=-1
@@ -314,7 +314,7 @@ TEST(CudaTest, WhatNothingOrdersIsFound) {
     return kernel->race();
   };
   std::vector<float> x(1024, 1), y(1024);
-  // All points store to one place.
+  // All points store to the same address.
   constexpr char kOnePlace[] = R"(
 kernel parallel=1 reduction=0 vector=-1 sequential=0
 param float32 r [unit] alias=-1
@@ -340,7 +340,7 @@ outer 0 1
   EXPECT_THAT(shifted(300, 1), HasSubstr("a read and a write"));
   EXPECT_EQ(shifted(256, 256), "");
   EXPECT_THAT(shifted(300, 256), HasSubstr("a read and a write"));
-  // Within a row barriers order what earlier phases stored.
+  // Within a row, barriers order the stores of earlier phases.
   EXPECT_EQ(race(kSoftmax, {3, 300, Word(x.data()), 300, Word(y.data()), 300}, 3), "");
 }
 
@@ -398,11 +398,11 @@ outer 0 1 2 3
     EXPECT_THAT(*ptx, HasSubstr(absl::StrCat(".target ", Name(t))));
     EXPECT_THAT(*ptx, HasSubstr(".visible .entry k("));
     EXPECT_THAT(*ptx, HasSubstr(".reqntid 256"));
-    // Four at once where they are aligned; past the coherent cache: nothing writes what param 0 shows.
+    // Loads four aligned elements at once, through the read-only cache, because nothing writes the memory of param 0.
     EXPECT_THAT(*ptx, ContainsRegex("ld\\.global\\.(nc\\.)?v4\\.b32"));
     EXPECT_THAT(*ptx, HasSubstr("ld.global.nc"));
     EXPECT_THAT(*ptx, HasSubstr("st.global.v4"));
-    // Not contracted.
+    // It is not contracted to an fma.
     EXPECT_THAT(*ptx, HasSubstr("mul.rn.f32"));
     EXPECT_THAT(*ptx, Not(HasSubstr("fma.rn.f32")));
     EXPECT_EQ(*ptx, *CompileToPtx(spec, t, "k"));

@@ -1,4 +1,4 @@
-// Tests that need the CUDA toolkit: libdevice linked in, PTX assembled by ptxas. They are left out where there is no
+// Tests that need the CUDA toolkit: libdevice linked in, PTX assembled by ptxas. They are skipped where there is no
 // toolkit.
 #include <random>
 #include <string>
@@ -36,8 +36,8 @@ TEST(CudaToolkitTest, FunctionsOfLibdeviceAreInlined) {
       ASSERT_TRUE(ptx.ok()) << op << ": " << ptx.status();
       EXPECT_THAT(*ptx, Not(HasSubstr("__nv_"))) << op;
       EXPECT_THAT(*ptx, Not(HasSubstr("call"))) << op;
-      // Denormals are kept: what libdevice chose does not flush them. (Its approximations say ftz where they need no
-      // denormals.)
+      // Denormals are kept: libdevice's chosen variants do not flush them. (Its approximations use ftz where they need
+      // no denormals.)
       EXPECT_THAT(*ptx, Not(HasSubstr(".rn.ftz"))) << op;
     }
   }
@@ -46,7 +46,7 @@ TEST(CudaToolkitTest, FunctionsOfLibdeviceAreInlined) {
 TEST(CudaToolkitTest, KernelsOfAGraphAreOneCubinForEachArchitecture) {
   for (Target t : kTargets) {
     std::vector<KernelObject> objects;
-    // sin brings a table of its own each time: names must not meet.
+    // Each sin brings its own table, and the names must not clash.
     for (const KernelSpec& spec :
          {Unary("sin", "float32"), Unary("cos", "float32"), Unary("sin", "float64"), Unary("exp", "float64")}) {
       auto object = CompileKernel(spec, t);

@@ -1,4 +1,4 @@
-// Variances in one pass: which kernels have them, and how near to exact they are.
+// Variances in one pass: which kernels use it, and its accuracy.
 #include "smelt/codegen/deviations.h"
 
 #include <algorithm>
@@ -56,12 +56,12 @@ TEST(DeviationsTest, AVariancesSecondPassRunsWhereItIsNeeded) {
   EXPECT_TRUE(VerifyKernelSpec(found->spec).ok()) << VerifyKernelSpec(found->spec);
   ASSERT_EQ(found->unless.size(), found->spec.phases.size());
   EXPECT_EQ(std::count_if(found->unless.begin(), found->unless.end(), [](int i) { return i >= 0; }), 1);
-  // The sum, that of squares, that of deviations.
+  // The sum, the sum of squares, and the sum of deviations.
   EXPECT_EQ(std::count(found->is_plain.begin(), found->is_plain.end(), true), 3);
 }
 
 TEST(DeviationsTest, ResultsInFloat64TakeTwoPasses) {
-  // A double has more bits than would be left.
+  // A double has more bits than would remain.
   const KernelSpec spec = ParseOrDie(absl::StrReplaceAll(kVarMean, {{"param float32 w", "param float64 w"},
                                                                     {"%8 = cast float32 %7", "%8 = mul float64 %7 %7"},
                                                                     {"store.p1 float32", "store.p1 float64"},
@@ -71,7 +71,7 @@ TEST(DeviationsTest, ResultsInFloat64TakeTwoPasses) {
 }
 
 TEST(DeviationsTest, ElementsOfFloat64TakeTwoPasses) {
-  // Their squares may be beyond the range, and lose bits.
+  // Their squares may overflow, and lose bits.
   const KernelSpec spec = ParseOrDie(absl::StrReplaceAll(
       kVarMean, {{"param float32 r", "param float64 r"},
                  {"%4 = load.p0 float32\n%5 = cast float64 %4", "%4 = load.p0 float64\n%5 = abs float64 %4"},
@@ -92,7 +92,7 @@ TEST(DeviationsTest, ASecondPassThatStoresIsNotLeftOut) {
   store.type = DType::kFloat32;
   store.param = 3;
   store.operands = {10};
-  // Before the sum, which is the phase's last.
+  // Inserted before the sum, which is last in the phase.
   for (KernelInstr& in : spec.instrs) {
     for (int& o : in.operands) o += o >= 14;
   }
@@ -137,7 +137,7 @@ class DeviationsKernelTest : public testing::TestWithParam<Target> {
   LoadedImage image_;
 };
 
-// In long double, two passes.
+// Computes in long double, in two passes.
 double Variance(const std::vector<float>& x) {
   long double sum = 0, squares = 0;
   for (float v : x) sum += v;
@@ -150,7 +150,7 @@ TEST_P(DeviationsKernelTest, AreWithinAUnitOfTheLastPlaceWhereverTheMeanIs) {
   std::mt19937 rng(1);
   std::normal_distribution<float> normal;
   for (const size_t n : {2u, 3u, 15u, 64u, 100u, 1024u, 5000u, 70001u}) {
-    // Rows with means far from 0 are nearly constant. For them the second pass runs.
+    // Rows whose means are far from 0 are nearly constant, so the second pass runs for them.
     for (const float mean : {0.0f, 1.0f, 30.0f, 250.0f, 300.0f, 1e4f, 1e6f, -1e7f, 1e30f}) {
       for (const float scale : {1.0f, 1e-3f, 1e-30f, 1e18f}) {
         std::vector<float> x(n);
@@ -172,7 +172,7 @@ TEST_P(DeviationsKernelTest, OfEqualElementsIsExactlyZero) {
   }
 }
 
-// PyTorch's answers.
+// Expected are PyTorch's results.
 TEST_P(DeviationsKernelTest, InfinitiesAndNansAreAsInPyTorch) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -268,7 +268,7 @@ TEST_P(RemaindersKernelTest, NormalizedElementsAreNearToExactWhereverTheMeanIs) 
         image->entry(0)(words, 0, 1, status);
         for (size_t i = 0; i < n; ++i) {
           const double want = static_cast<double>((x[i] - sum / n) / std::sqrt(squares / n + kEps));
-          // Equal elements leave nothing. Elements that differ in a few last bits leave a part of a bit.
+          // Equal elements give exactly 0. Elements that differ in a few last bits give a fraction of a bit.
           const double bit = scale == 0 ? 0 : std::fabs(mean) * 0x1p-24 / scale;
           ASSERT_NEAR(y[i], want, scale == 0 ? 0 : 4e-6 * std::max(1.0, std::fabs(want)) + 0.2 * bit)
               << n << " elements around " << mean << ", " << scale << " wide";

@@ -1,4 +1,4 @@
-// Quotients and remainders of int64: vectors of them are divided as doubles where that is exact, lane by lane
+// Quotients and remainders of int64: vectors of them are divided as doubles where that is exact, and lane by lane
 // elsewhere.
 #include <algorithm>
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kMin = std::numeric_limits<int64_t>::min(), kMax = std::numeric_limits<int64_t>::max();
 
-// By the definitions: truncated or floored, the remainder with the dividend's sign or the divisor's.
+// By definition: truncated or floored; the remainder has the sign of the dividend or of the divisor.
 int64_t Expected(const std::string& op, int64_t a, int64_t z) {
   if (a == kMin && z == -1) return op.starts_with("rem") ? 0 : kMin;
   const int64_t q = a / z, r = a % z;
@@ -60,7 +60,7 @@ std::vector<std::pair<int64_t, int64_t>> Pairs(bool small) {
 
 class DivisionTest : public testing::TestWithParam<Target> {};
 
-// Small ones alone, so that every vector takes the short way; and both in one vector.
+// Small numbers alone, so that every vector takes the fast path, and small and large numbers in one vector.
 TEST_P(DivisionTest, OfInt64IsExactForSmallAndLargeOperands) {
   if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
   for (const std::string op : {"div_trunc", "div_floor", "rem_trunc", "rem_floor"}) {

@@ -1,4 +1,4 @@
-// Reductions over rows of few columns: several rows in a vector.
+// Reductions over rows with few columns: several rows are held in one vector.
 #include <cmath>
 #include <cstdint>
 #include <random>
@@ -15,7 +15,8 @@
 namespace smelt {
 namespace {
 
-// A second phase needs each column's result in every lane, and so does what has one number a column; a third stores.
+// A second phase needs each column's result in every lane, and so does a reduction with one value per column; a third
+// phase stores.
 constexpr char kShifted[] = R"(
 kernel parallel=2 reduction=1 vector=1 sequential=0
 param TYPE r [any,unit,any] alias=-1
@@ -81,7 +82,7 @@ inner 0 1 2
 outer 3 4
 )";
 
-// Any order of adding small whole numbers gives the same bits.
+// Small integers: any order of adding them gives the same bits.
 template <typename T>
 void Round(std::vector<uint8_t>& contents) {
   for (size_t at = 0; at < contents.size(); at += sizeof(T)) {
@@ -142,7 +143,7 @@ TEST_P(FoldsTest, OfNarrowElementsEqualTheInterpreter) {
   }
 }
 
-// Every second row is read: what lies between them is left out.
+// Reads every second row and skips the rows between.
 TEST_P(FoldsTest, RowsWithGapsBetweenThemAreTakenOneByOne) {
   std::mt19937_64 rng(1);
   RandomCase c;
@@ -157,7 +158,7 @@ TEST_P(FoldsTest, RowsWithGapsBetweenThemAreTakenOneByOne) {
   }
 }
 
-// Each lane adds up fewer numbers than a column has, and what the lanes have is added in float64.
+// Each lane adds fewer values than a column has, and the lanes' sums are added in float64.
 TEST_P(FoldsTest, SumsOfManyRowsLoseNoMoreThanOneOfFewColumns) {
   std::mt19937_64 rng(1);
   const absl::StatusOr<LoadedImage> image = CompileAndLoad(ParseOrDie(kSums), GetParam());
@@ -177,7 +178,7 @@ TEST_P(FoldsTest, SumsOfManyRowsLoseNoMoreThanOneOfFewColumns) {
   }
 }
 
-// Threads may decide how tiles are cut.
+// The number of threads may determine how tiles are cut.
 TEST_P(FoldsTest, SumsHaveTheSameBitsHoweverTheirColumnsAreCut) {
   const absl::StatusOr<LoadedImage> image = CompileAndLoad(ParseOrDie(kSums), GetParam());
   ASSERT_TRUE(image.ok()) << image.status();

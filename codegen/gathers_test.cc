@@ -1,4 +1,4 @@
-// Vectors of elements from places that data choose: gathered, or loaded lane by lane, as the machine says that runs the
+// Vectors of elements at indices from data: gathered, or loaded lane by lane, depending on the machine that runs the
 // kernel.
 #include <algorithm>
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kRows = 90;
 
-// table[index], and twice the element one further.
+// table[index], and twice the next element.
 std::string Lookup(const std::string& type) {
   return absl::StrCat("kernel parallel=1 reduction=0 vector=0 sequential=0\nparam ", type,
                       " r [zero] alias=-1\nparam int64 r [unit] alias=-1\nparam ", type,
@@ -31,7 +31,7 @@ std::string Lookup(const std::string& type) {
 
 class GathersTest : public testing::TestWithParam<Target> {};
 
-// No element stands for that of a wrong index: where there is none, nothing is read or written.
+// If there are no elements, a wrong index has no substitute, so nothing is read or written.
 TEST_P(GathersTest, IndicesOfADimWithoutElementsAreRefusedBeforeAnythingIsRead) {
   if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
   const KernelSpec spec = ParseOrDie(R"(kernel parallel=1 reduction=0 vector=0 sequential=0
@@ -53,7 +53,7 @@ outer 0 1 2 3 4
   const float element = 5;
   for (const int64_t size : {1, 0}) {
     for (const int64_t n : {0, 40}) {
-      // Reading through the null pointer would end the test.
+      // A read through the null pointer would end the test.
       const int64_t words[] = {n, size > 0 ? reinterpret_cast<int64_t>(&element) : 0,
                                reinterpret_cast<int64_t>(indices.data()), reinterpret_cast<int64_t>(out.data()), size};
       int64_t status[2] = {};
@@ -79,7 +79,7 @@ TEST_P(GathersTest, EqualTheInterpreterWhateverTheMachineIsGoodAt) {
       const size_t item = c.launch.contents[2].size() / length;
       c.launch.elements[0] = kRows + 1;
       c.launch.contents[0].resize((kRows + 1) * item);
-      // Small whole numbers, whatever the type: of its own random values.
+      // Small integers for every type.
       for (size_t k = 1; k <= kRows; ++k) {
         const int64_t from = static_cast<int64_t>(rng() % length) * static_cast<int64_t>(item);
         std::memcpy(&c.launch.contents[0][k * item], &c.launch.contents[2][from], item);
@@ -94,7 +94,7 @@ TEST_P(GathersTest, EqualTheInterpreterWhateverTheMachineIsGoodAt) {
   }
 }
 
-// The places are counted from 100000 on: where there is none, what stands for it lies outside of the table.
+// Indices count from 100000; the substitute for a missing one is outside the table.
 TEST_P(GathersTest, TheLanesBehindARowsEndReadNothingOutsideOfTheTable) {
   if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
   std::mt19937_64 rng(1);
@@ -126,7 +126,7 @@ outer 0 1 2 3 4
   }
 }
 
-// As an adaptive pool of a strided image: its windows begin at 2 c + 1, which a phase before the reduction computes.
+// Like an adaptive pool of a strided image: its windows begin at 2 c + 1, which a phase before the reduction computes.
 TEST_P(GathersTest, PlacesMayBeSumsOfAnEarlierPhase) {
   if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
   std::mt19937_64 rng(1);
@@ -176,7 +176,7 @@ TEST(GathersTest, AKernelHoldsBothWaysOnlyWhereItLoadsWhatDataChoose) {
   ASSERT_EQ(halves.size(), 2u);
   EXPECT_EQ(halves[0].find("call <16 x float> @llvm.masked.gather"), std::string::npos);
   EXPECT_NE(halves[1].find("call <16 x float> @llvm.masked.gather"), std::string::npos);
-  // AVX2's gathers are slower everywhere, and where a place follows from the loop there is none.
+  // AVX2's gathers are slower in all cases, and indices that follow from the loop need none.
   text = PrintKernel(lookup, Target::kX86_64_V3, KernelText::kLlvmIr);
   ASSERT_TRUE(text.ok()) << text.status();
   EXPECT_EQ(text->find("@kernel_gathers("), std::string::npos);

@@ -54,7 +54,7 @@ struct Answer {
   bool silent = false;  // nothing is sent, ever
 };
 
-// A server of one connection a request, on the loopback interface.
+// A server on the loopback interface with one connection per request.
 class Server {
  public:
   using Handler = std::function<Answer(const std::string& method, const std::string& path, const std::string& body)>;
@@ -136,7 +136,7 @@ class Server {
   std::vector<int> silent_;
 };
 
-// The blobs that a working server keeps.
+// The blobs that a working server stores.
 class Blobs {
  public:
   Answer operator()(const std::string& method, const std::string& path, const std::string& body) {
@@ -156,7 +156,7 @@ class Blobs {
 
 class HttpStoreTest : public testing::Test {
  protected:
-  // A machine of its own: nothing on disk.
+  // A cache without anything on disk, like that of a new machine.
   std::unique_ptr<KernelCache> Machine(const std::string& url) {
     auto store =
         HttpStore::Create({.url = url, .connect_ms = 300, .request_ms = 300, .warn = [this](absl::string_view w) {
@@ -169,7 +169,7 @@ class HttpStoreTest : public testing::Test {
     options.warn = [this](absl::string_view w) { warnings_.emplace_back(w); };
     return *KernelCache::Create(std::move(options));
   }
-  // The kernel as one compiles it without any cache.
+  // The kernel compiled without any cache.
   std::string Compiled(const KernelSpec& spec) { return CompileKernel(spec, kTarget)->bytes; }
   void ExpectRightKernel(KernelCache& cache, const KernelSpec& spec) {
     auto kernel = cache.GetOrCompile(spec, kTarget);
@@ -191,7 +191,7 @@ TEST_F(HttpStoreTest, AnActionResultIsTheProtocolBufferThatBazelReads) {
   ASSERT_TRUE(output);
   EXPECT_EQ(output->sha256, "ab");
   EXPECT_EQ(output->bytes, 300);
-  // Fields of others (exit_code, an unknown one) are passed over; what is cut off is no message.
+  // Other fields (exit_code, an unknown one) are skipped; truncated text is not a message.
   EXPECT_EQ(DecodeActionResult(absl::StrCat(std::string("\x20\x00", 2), want, "\x32\x01x"))->sha256, "ab");
   for (size_t n = 1; n < want.size(); ++n) EXPECT_FALSE(DecodeActionResult(want.substr(0, n))) << n;
   EXPECT_FALSE(DecodeActionResult(""));

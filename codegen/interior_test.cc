@@ -17,7 +17,7 @@
 namespace smelt {
 namespace {
 
-// A row moved right by s0; where s0 <= i < s0 + s1 does not hold, the row's first element.
+// A row shifted right by s0; where s0 <= i < s0 + s1 does not hold, the row's first element.
 std::string Shift(const std::string& type) {
   return absl::StrCat("kernel parallel=2 reduction=0 vector=1 sequential=0\nparam ", type,
                       " r [any,unit] alias=-1\nparam ", type,
@@ -30,7 +30,7 @@ std::string Shift(const std::string& type) {
                       " %13\nouter 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14\n");
 }
 
-// Which instructions vary along the rows.
+// Returns for each instruction whether it varies along the rows.
 std::vector<bool> VaryingIn(const KernelSpec& spec) {
   std::vector<bool> varying;
   for (const KernelInstr& in : spec.instrs) {
@@ -108,7 +108,7 @@ TEST_P(InteriorLoopTest, EqualsTheInterpreterWhereverTheInteriorLies) {
     c.spec = ParseOrDie(Shift(type));
     absl::StatusOr<LoadedImage> image = CompileAndLoad(c.spec, GetParam());
     ASSERT_TRUE(image.ok()) << image.status();
-    // The row's length, and where the interior begins and how long it is: a few elements at the ends, many, all, none.
+    // The row's length, and the begin and size of the interior: all but a few elements at the ends, few, all, none.
     for (auto [length, begin, size] : std::vector<std::array<int64_t, 3>>{{70, 3, 64},
                                                                           {70, 0, 70},
                                                                           {70, -2, 68},

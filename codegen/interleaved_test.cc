@@ -1,4 +1,4 @@
-// Two results whose elements lie side by side, as the parts of complex numbers do, in either order, or elsewhere.
+// Two results whose elements alternate in memory, like the parts of complex numbers: in either order, or apart.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -36,7 +36,7 @@ struct Place {
 
 class InterleavedTest : public testing::TestWithParam<Target> {
  protected:
-  // Every element of `memory` counts: what is named by no store stays as it was.
+  // Compares all of `memory`: elements that no store names must not change.
   template <typename T>
   void Check(const LoadedImage& image, bool has_steps, int64_t rows, int64_t columns, Place re, Place im, Place to_re,
              Place to_im) {

@@ -35,7 +35,7 @@ using testing::SizeIs;
 
 constexpr Target kTarget = Target::kX86_64_V3;
 
-// x * constant + constant, a kernel each.
+// x * constant + constant, one kernel per constant.
 KernelSpec Spec(double constant) {
   absl::StatusOr<KernelSpec> spec = ParseKernelSpec(absl::StrReplaceAll(R"(
 kernel parallel=1 reduction=0 vector=0 sequential=0
@@ -79,7 +79,7 @@ class KernelCacheTest : public testing::Test {
     return kernel.ok() ? (*kernel)->bytes : "";
   }
 
-  // But for the file that processes take turns by.
+  // Returns all files except the lock file of the processes.
   std::vector<std::string> Files() {
     std::vector<std::string> out;
     for (const auto& e : std::filesystem::directory_iterator(directory_)) {
@@ -174,7 +174,7 @@ TEST_F(KernelCacheTest, APipeInAnEntrysPlaceIsNotWaitedForAndIsReplaced) {
 }
 
 TEST_F(KernelCacheTest, AnEntryOfAnotherKernelIsNotUsed) {
-  // As if two keys had one digest.
+  // Simulates two keys with the same digest.
   BytesOf(*Open(), Spec(2));
   ASSERT_EQ(rename(PathOf(Spec(2)).c_str(), PathOf(Spec(3)).c_str()), 0);
   auto cache = Open();
@@ -204,7 +204,7 @@ TEST_F(KernelCacheTest, OffTouchesNoDisk) {
 TEST_F(KernelCacheTest, TheLeastRecentlyUsedEntriesGoFirst) {
   BytesOf(*Open(), Spec(1));
   const int64_t entry = (*Open()->List())[0].bytes;
-  // Room for four, of which a tenth must stay free.
+  // Room for four entries, of which a tenth must stay free.
   auto age = [&](double c, int seconds) {
     const timespec times[2] = {{1000000 - seconds, 0}, {1000000 - seconds, 0}};
     ASSERT_EQ(utimensat(AT_FDCWD, PathOf(Spec(c)).c_str(), times, 0), 0);
@@ -238,7 +238,7 @@ TEST_F(KernelCacheTest, AFolderThatCannotBeMadeCostsAWarningOnly) {
 TEST_F(KernelCacheTest, AFullDiskCostsOneWarningAndLeavesNothingBehind) {
   const std::string bytes = BytesOf(*Open(CacheMode::kOff), Spec(2));
   auto cache = Open();
-  // Writing stops in the middle of an entry, as on a full disk.
+  // Stops writing in the middle of an entry, as on a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
   rlimit old;
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
@@ -274,7 +274,7 @@ TEST_F(KernelCacheTest, TwoThatNeedTheSameKernelsAtOnceCompileEachOnce) {
   EXPECT_EQ(caches[0]->stats().compiled + caches[1]->stats().compiled, 8);
 }
 
-// Runs f in a process of its own; true if it returns true there.
+// Runs f in a process of its own; returns whether it returned true there.
 template <typename F>
 bool InChild(const F& f) {
   const pid_t child = fork();
@@ -284,8 +284,8 @@ bool InChild(const F& f) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-// Root may write everywhere; without its capabilities it is an owner like others. (Another user might not reach the
-// folder.)
+// Root may write everywhere; without its capabilities it is an owner like others. (Another user might not be able to
+// enter the folder.)
 bool GiveUpPrivileges() {
   __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {};

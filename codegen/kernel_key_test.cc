@@ -1,4 +1,4 @@
-// Equal keys must mean equal machine code: whatever of a spec is changed, the key changes.
+// Equal keys must mean equal machine code: every change of a spec changes the key.
 #include "smelt/codegen/kernel_key.h"
 
 #include <set>
@@ -23,7 +23,7 @@ KernelSpec ParseOrDie(absl::string_view text) {
   return spec.ok() ? *spec : KernelSpec();
 }
 
-// Between them they use every kind of instruction and every field.
+// Together they use every kind of instruction and every field.
 constexpr const char* kSpecs[] = {R"(
 kernel parallel=1 reduction=1 vector=1 sequential=0
 param float32 r [any,unit] alias=-1
@@ -63,7 +63,7 @@ param float32 rw [any,unit] alias=0
 outer 0 1 2 3 4 5 6 7 8 9
 )"};
 
-// Applies every change of one field to a spec, and tells each result.
+// Applies every change of one field to a spec, and reports each result.
 template <typename F>
 void ForEachMutation(const KernelSpec& base, const F& tell) {
   auto change = [&](const std::string& what, auto f) {

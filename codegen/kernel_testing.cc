@@ -55,7 +55,7 @@ class CaseMaker {
       c_.launch.sizes.push_back(large ? Pick({0, 1, 3, 7, 16, 31, 64, 100, 133, 257, 700})
                                       : Pick({0, 1, 2, 3, 4, 5, 7, 17}));
       if (c_.launch.sizes.back() == 0 && Below(3)) c_.launch.sizes.back() = 5;
-      // Now and then enough for tiles of transposed operands and for reductions over many rows.
+      // Occasionally large enough for tiles of transposed operands and for reductions over many rows.
       if (!large && Below(10) == 0 && d + 1 != s.parallel_rank - 1)
         c_.launch.sizes.back() = Pick({33, 64, 70, 150, 209});
     }
@@ -140,7 +140,7 @@ class CaseMaker {
     for (int d = 0; d < (outer_only ? s.parallel_rank : rank); ++d) {
       if (written || Below(5)) order.push_back(d);
     }
-    // Outputs must be dense enough that no element is written twice; any order of dims.
+    // Outputs must not have two elements at the same address; any order of dims.
     if (Below(2)) std::shuffle(order.begin(), order.end(), rng_);
     int64_t span = 1;
     const bool unit = Below(4) != 0;
@@ -166,7 +166,7 @@ class CaseMaker {
       if (n == 0 && (d < s.parallel_rank || !outer_only)) empty = true;
       if (cut_one && d == s.vector_dim) n = std::max<int64_t>(n - 1, 0);
       if (n == 0 && strides[d]) empty = true;
-      // A reversed dim now and then.
+      // Occasionally a reversed dim.
       const bool may_turn = p.strides[d] == StrideClass::kAny ||
                             (p.strides[d] == StrideClass::kUnit && d == s.vector_dim && !written && n > 1);
       if (may_turn && strides[d] && !cut_one && Below(8) == 0 && n) {
@@ -209,7 +209,7 @@ class CaseMaker {
     return Add(std::move(in));
   }
 
-  // A value to start from: a load of some kind, an index, a scalar.
+  // Makes a value to start from: a load of some kind, an index, a scalar.
   int Leaf(bool inner) {
     const KernelSpec& s = c_.spec;
     const int dims = inner ? s.rank() : s.parallel_rank;
@@ -240,7 +240,7 @@ class CaseMaker {
       return Add(std::move(in));
     }
     if (kind == 3 || kind == 4) {
-      // Through an index tensor, some out of range, with a guard at times.
+      // Loads through an index tensor, with some indices out of range and sometimes with a guard.
       const int index_param = Param(DType::kInt64, false, !inner, false);
       const int raw = Add(LoadOf(index_param));
       const int bound = Const(DType::kInt64, Below(4) ? 4 : 3);  // values are in [-4, 4]
@@ -351,7 +351,7 @@ class CaseMaker {
     }
     Add(std::move(in));
     if (Below(4) == 0) {
-      // In place: what was there goes into what is stored.
+      // In place: the previous value becomes part of the stored value.
       KernelInstr& last = c_.spec.instrs.back();
       if (!last.has_offset && !IsHalf(t) && t != DType::kBool) {
         c_.spec.params[param].is_read = true;
@@ -397,7 +397,7 @@ class CaseMaker {
                                              ScalarOp::kRemTrunc, ScalarOp::kRemFloor, ScalarOp::kNextAfter};
       const int kind = static_cast<int>(Below(8));
       if (kind == 0) {
-        // The sign of a NaN is nobody's promise.
+        // The sign of a NaN is undefined.
         const ScalarOp op = kTests[Below(3)];
         if (op != ScalarOp::kSignbit) return Scalar(op, DType::kBool, {a});
         const int nan = Scalar(ScalarOp::kIsNan, DType::kBool, {a});
@@ -536,7 +536,7 @@ Launch DenseLaunch(const KernelSpec& spec, std::vector<int64_t> sizes, std::mt19
   for (const KernelParam& p : spec.params) {
     std::vector<int64_t> strides(spec.rank(), 0);
     int64_t n = 1, origin = 0;
-    // The dims that a class places are innermost, and the others keep their order.
+    // The dims that a class determines are innermost, and the others keep their order.
     for (int pass : {0, 1}) {
       for (int d = spec.rank() - 1; d >= 0; --d) {
         const int64_t apart = ElementsApart(p.strides[d]);
@@ -547,7 +547,7 @@ Launch DenseLaunch(const KernelSpec& spec, std::vector<int64_t> sizes, std::mt19
         n *= launch.sizes[d];
       }
     }
-    // Up to the last element, behind which there may be nothing.
+    // Up to the last element, after which there may be no memory.
     for (int d = 0; d < spec.rank(); ++d) {
       if (ElementsApart(p.strides[d]) >= 2 && n > 0) n -= strides[d] - 1;
     }

@@ -1,5 +1,6 @@
-// Inline functions against the C library in more precision: every k-th of the 2^32 floats, each target that this
-// machine runs. SMELT_MATH_STRIDE=1 looks at all of them (minutes a function); SMELT_MATH_OP=sin at one function alone.
+// Compares inline functions with the C library in higher precision: every k-th of the 2^32 floats, for each target that
+// this machine runs. SMELT_MATH_STRIDE=1 tests all of them (minutes per function); SMELT_MATH_OP=sin tests one function
+// alone.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -51,7 +52,7 @@ Real Erfinv(Real x) {
   return std::copysign(y, x);
 }
 
-// In the precision of x: much more than that of the function looked at.
+// Computes in the precision of x, which is much higher than that of the tested function.
 template <typename F>
 F ReferenceOf(ScalarOp op, F x) {
   switch (op) {
@@ -170,7 +171,7 @@ class Function {
   LoadedImage image_;
 };
 
-// How far `got` is from `want`, in units of the last place that T has at `want`.
+// Returns the distance of `got` from `want`, in units of T's last place at `want`.
 template <typename T>
 double Ulps(T got, Real want) {
   if (std::isnan(want)) return std::isnan(got) ? 0 : INFINITY;
@@ -180,7 +181,7 @@ double Ulps(T got, Real want) {
   const int digits = std::numeric_limits<T>::digits;
   const int least = std::numeric_limits<T>::min_exponent - digits;
   if (std::isinf(rounded) || std::isinf(got)) {
-    // Beside infinity stands the largest number.
+    // The neighbour of infinity is the largest number.
     const Real largest = std::numeric_limits<T>::max();
     const Real w = std::isinf(rounded) ? std::copysign(largest, want) : want;
     const Real g = std::isinf(got) ? std::copysign(largest, static_cast<Real>(got)) : static_cast<Real>(got);
@@ -234,7 +235,7 @@ TEST_P(MathTest, FloatIsWithinFourUnitsOfTheLastPlace) {
       float f;
       std::memcpy(&f, &b, 4);
       x.push_back(f);
-      // The C library's double is enough, but where the function has zeros that are no floats.
+      // The C library's double is precise enough, except where the function has zeros that are not floats.
       want.push_back(op == ScalarOp::kLgamma || op == ScalarOp::kDigamma || op == ScalarOp::kErfinv
                          ? ReferenceOf<Real>(op, f)
                          : ReferenceOf<double>(op, f));
@@ -262,7 +263,7 @@ TEST_P(MathTest, BitsDoNotHangOnThePlace) {
     if (!RunsHere(t)) continue;
     const Function function(op, DType::kFloat32, 1, t);
     for (float x : {-1.7f, -0.3f, 0.0f, 0.11f, 0.9f, 2.6f, 17.0f}) {
-      // Whole steps of several vectors, a vector, and what is left.
+      // Whole steps of several vectors, one vector, and a remainder.
       const std::vector<float> got = function(std::vector<float>(77, x));
       for (size_t i = 1; i < got.size(); ++i) {
         ASSERT_EQ(absl::bit_cast<uint32_t>(got[i]), absl::bit_cast<uint32_t>(got[0]))
@@ -316,7 +317,7 @@ TEST_P(MathTest, DoubleIsWithinSixteenUnitsOfTheLastPlaceOnCommonArguments) {
         break;
     }
   }
-  // Where the value passes through zero, what counts is the absolute error.
+  // Where the value passes through zero, the absolute error counts.
   const bool has_zeros = op == ScalarOp::kLgamma || op == ScalarOp::kDigamma;
   for (Target t : kX86Targets) {
     if (!RunsHere(t)) continue;
@@ -325,9 +326,9 @@ TEST_P(MathTest, DoubleIsWithinSixteenUnitsOfTheLastPlaceOnCommonArguments) {
     for (size_t i = 0; i < x.size(); ++i) {
       const Real want = ReferenceOf<Real>(op, x[i]);
       if (has_zeros && std::fabs(want) < 0.5) continue;
-      // Near 1 the argument of erfinv has few digits: the values of its neighbours lie far apart.
+      // Near 1 the argument of erfinv has few digits: its neighbours have very different values.
       if (op == ScalarOp::kErfinv && std::fabs(x[i]) > 0.999999) continue;
-      // Near the poles of the reflection, x itself decides.
+      // Near the poles of the reflection the rounding of x dominates.
       if (has_zeros && x[i] < -20) continue;
       const double u = Ulps(got[i], want);
       if (u > worst) {
@@ -342,7 +343,7 @@ TEST_P(MathTest, DoubleIsWithinSixteenUnitsOfTheLastPlaceOnCommonArguments) {
 
 INSTANTIATE_TEST_SUITE_P(Ops, MathTest, testing::ValuesIn(kUnary), [](const auto& info) { return Name(info.param); });
 
-// Pairs of arguments, common and not.
+// Pairs of arguments, both common and unusual.
 std::vector<std::pair<float, float>> Pairs() {
   std::vector<float> special = {0.0f,
                                 -0.0f,
@@ -466,7 +467,7 @@ TEST(BinaryMathTest, FmodOfDoublesIsExactOverAllExponents) {
   }
 }
 
-// A kernel that applies a function of one argument again and again.
+// A kernel that applies a function of one argument repeatedly.
 absl::StatusOr<KernelSpec> Repeated(ScalarOp op, DType type, int times) {
   const std::string t(Name(type));
   std::string text = absl::StrFormat(
@@ -534,7 +535,7 @@ TEST(FmaTest, RoundsOnceOnEveryTarget) {
       using T = decltype(zero);
       std::vector<T> a, b, c;
       for (int i = 0; i < 20000; ++i) {
-        // Sums that nearly cancel, so that the product's low half counts.
+        // Sums that nearly cancel, so that the low half of the product counts.
         const T x = static_cast<T>(static_cast<double>(rng()) * 0x1p-60 - 8);
         const T y = static_cast<T>(static_cast<double>(rng()) * 0x1p-60 - 8);
         a.push_back(x);

@@ -125,7 +125,8 @@ TEST(MaximaTest, AMaximumOfWhichNoSumIsTakenStaysNan) {
 
 TEST(MaximaTest, AResultThatAChoiceMayKeepFromNanNeedsTheMaximumsNan) {
   const std::string text = absl::StrReplaceAll(kSoftmax, {{"mul float32 %8 %9", "max float32 %8 %9"}});
-  // A maximum of two numbers is NaN where one of them is, but not everything that is no arithmetic is.
+  // A maximum of two numbers is NaN if one of them is, but this does not hold for every instruction that is not
+  // arithmetic.
   EXPECT_FALSE(FindMaxima(ParseOrDie(text)).may_ignore_nan[2]);
 }
 
@@ -148,7 +149,7 @@ class MaximaKernelTest : public testing::TestWithParam<Target> {
   }
 };
 
-// One row of `x` through a kernel of two params.
+// Passes one row of `x` through a kernel of two params.
 std::vector<float> RowOf(const LoadedImage& image, const std::vector<float>& x) {
   std::vector<float> y(x.size());
   const int64_t n = static_cast<int64_t>(x.size());
@@ -158,7 +159,7 @@ std::vector<float> RowOf(const LoadedImage& image, const std::vector<float>& x) 
   return y;
 }
 
-// PyTorch's answers.
+// Expected are PyTorch's results.
 TEST_P(MaximaKernelTest, RowsWithNanAndInfinitiesAreAsInPyTorch) {
   const LoadedImage softmax = Compile(kSoftmax);
   for (size_t n : {1u, 5u, 8u, 63u, 64u, 200u, 1024u, 5000u}) {
@@ -184,7 +185,7 @@ TEST_P(MaximaKernelTest, RowsWithNanAndInfinitiesAreAsInPyTorch) {
 }
 
 TEST_P(MaximaKernelTest, ExponentialsUpToOneAreWithinFourUnitsOfTheLastPlace) {
-  // The maximum is 0, from which nothing is lost.
+  // The maximum is 0, whose subtraction loses nothing.
   std::vector<float> x = {0.0f, -0.0f, -kInf, -std::numeric_limits<float>::max(), -1e9f, -1e4f, -150.0f};
   for (uint32_t bits = 0x80000000u; bits < 0xff800000u; bits += 9973) {
     float v;

@@ -1,5 +1,5 @@
-// Short rows of elements of one and two bytes: what fills no vector is read and written in words on machines whose
-// masks are for wider elements.
+// Short rows of elements of one and two bytes: a remainder that fills no vector is read and written in words on
+// machines whose masks are for wider elements.
 #include <cstdint>
 #include <random>
 #include <string>

@@ -1,5 +1,5 @@
-// Rows whose loops run in turns, one row's last loop behind the next row's first, against the interpreter. Reductions
-// are maxima and minima, which any order of elements gives the same bits.
+// Compares kernels whose rows are pipelined, the last loop of one row after the first loop of the next, with the
+// interpreter. Reductions are maxima and minima, which give the same bits in any order.
 #include <algorithm>
 #include <cstdint>
 #include <random>
@@ -22,8 +22,8 @@ struct Rows {
   const char* text;
 };
 
-// The last loop takes from before it: reductions, what was computed of them, a row's own operand, its number, memory.
-// Quotients make them work enough for rows to take turns.
+// The last loop uses values from before it: reductions, values computed from them, a row's own operand, its index,
+// memory. Quotients make the loops expensive enough for pipelining.
 const Rows kRows[] = {
     {"TwoLoops", R"(kernel parallel=1 reduction=1 vector=1 sequential=0
 param float32 r [any,unit] alias=-1
@@ -99,8 +99,9 @@ TEST_P(RowsTest, EqualTheInterpreter) {
   c.zeros_may_differ = true;
   absl::StatusOr<LoadedImage> image = CompileAndLoad(c.spec, target);
   ASSERT_TRUE(image.ok()) << image.status();
-  // A row alone, several; that the nearest cache holds twice, that it does not, longer than what is kept beside it.
-  // And blocks of 128: one less, whole, one more, in memory whose first aligned place is inside one.
+  // One row and several rows; rows that fit twice in the first-level cache, rows that do not, and rows longer than what
+  // is kept next to them. Also blocks of 128: one element less, exactly, one more, in memory whose first aligned
+  // address is inside a block.
   for (int64_t length : {1, 7, 100, 127, 128, 129, 300, 1024, 3000, 4096, 9001}) {
     for (int64_t count : {1, 2, 5}) {
       SCOPED_TRACE(absl::StrCat(count, " rows of ", length));
@@ -115,7 +116,8 @@ TEST_P(RowsTest, EqualTheInterpreter) {
 
 class LongRowsTest : public testing::TestWithParam<Target> {};
 
-// Each row's first aligned place is another; before it and behind the last one stores are others than between them.
+// The first aligned address differs per row; elements before it and after the last one are stored differently from
+// those between.
 TEST_P(LongRowsTest, OfWhichEachBeginsInAnotherPlaceOfALineGoPastTheCacheWhole) {
   if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
   absl::StatusOr<LoadedImage> image = CompileAndLoad(ParseOrDie(R"(

@@ -69,7 +69,7 @@ TEST_P(ShortNansKernelTest, EveryNanStaysOne) {
   if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
   absl::StatusOr<LoadedImage> image = CompileAndLoad(ParseOrDie(kProducts), GetParam());
   ASSERT_TRUE(image.ok()) << image.status();
-  // All of bfloat16's NaNs, infinities and some numbers; of float32's NaNs those that rounding could carry over.
+  // All NaNs and infinities of bfloat16 and some numbers; those NaNs of float32 that rounding could carry over.
   std::vector<uint16_t> a;
   std::vector<uint32_t> b;
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {

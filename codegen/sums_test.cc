@@ -33,7 +33,7 @@ TEST_P(SumsTest, OfProductsRoundOnceAnElementWhereTheMachineHasFma) {
   if (GetParam() == Target::kX86_64_V2) GTEST_SKIP() << "no fma";
   absl::StatusOr<LoadedImage> image = CompileAndLoad(ParseOrDie(kDot), GetParam());
   ASSERT_TRUE(image.ok()) << image.status();
-  // The difference is what rounding a * b to a float loses.
+  // The difference is the rounding error of a * b in float.
   const float a = 1.0f + 0x1p-12f, b = 1.0f + 0x1p-13f;
   const double lost = static_cast<double>(a) * b - a * b;
   ASSERT_NE(lost, 0);
@@ -56,13 +56,12 @@ TEST_P(SumsTest, OfProductsRoundOnceAnElementWhereTheMachineHasFma) {
                            reinterpret_cast<int64_t>(&sum)};
   int64_t status[2] = {};
   image->entry(0)(words, 0, 1, status);
-  // Products that are rounded first leave nothing. Where an accumulator takes several of them, some of it is rounded
-  // off.
+  // Products that are rounded first leave nothing. An accumulator of several products rounds some of it off.
   EXPECT_GT(sum, 0);
   EXPECT_LE(sum, kLanes * lost);
 }
 
-// A fuzzer's: the product's factors are not known where it is summed.
+// Found by a fuzzer: the factors of the product are not known where it is summed.
 TEST_P(SumsTest, OfAnEarlierPhasesProductTakeIt) {
   if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
   RandomCase c;
@@ -89,7 +88,7 @@ outer 8 9
   absl::StatusOr<LoadedImage> image = CompileAndLoad(c.spec, GetParam());
   ASSERT_TRUE(image.ok()) << image.status();
   std::mt19937_64 rng(1);
-  // One or two equal numbers: any order of adding them gives the same bits.
+  // One or two equal numbers, which give the same bits in any order.
   for (int64_t columns : {1, 15, 100}) {
     for (int64_t rows : {1, 2}) {
       c.launch = DenseLaunch(c.spec, {columns, rows}, rng);
@@ -98,7 +97,7 @@ outer 8 9
   }
 }
 
-// LLVM asked for a conversion from float64 to float16 that only a library has.
+// LLVM asked for a conversion from float64 to float16 that exists only in a library.
 TEST_P(SumsTest, RoundedToFloat16HaveSigns) {
   if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
   RandomCase c;
@@ -125,7 +124,7 @@ outer 3 4 5 6 7
   }
 }
 
-// Loads lane by lane are many instructions: eight rows with four vectors each took 500 loads.
+// Loads lane by lane take many instructions: eight rows of four vectors each took 500 loads.
 TEST_P(SumsTest, OfStridedColumnsTakeAVectorAtATime) {
   constexpr char kSum[] = R"(kernel parallel=1 reduction=1 vector=0 sequential=0
 param float32 r [$0,$1] alias=-1
@@ -144,7 +143,7 @@ outer 2
   EXPECT_LT(bytes("any", "unit"), bytes("unit", "any"));
 }
 
-// A large number in front of many small ones, each of which it would swallow: rows are added to each other first.
+// A large number before many small ones, each of which it would absorb: rows are first added to each other.
 TEST_P(SumsTest, OverManyRowsRoundTwelveTimes) {
   if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
   absl::StatusOr<LoadedImage> image = CompileAndLoad(ParseOrDie(R"(kernel parallel=1 reduction=1 vector=0 sequential=0

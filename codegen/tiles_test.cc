@@ -1,4 +1,4 @@
-// Tiles of several dims: what does not vary with the last of them is computed before the loop over it.
+// Tiles of several dims: values that do not vary along the last dim are computed before the loop over it.
 #include <cstdint>
 #include <random>
 #include <string>
@@ -16,7 +16,7 @@
 namespace smelt {
 namespace {
 
-// Numbers of each dim, of one operand that varies with two of them, and of one that lies along the last.
+// Indices of each dim, an operand that varies along two of them, and one along the last.
 constexpr char kNumbered[] = R"(kernel parallel=4 reduction=0 vector=3 sequential=0
 param float32 r [any,any,any,unit] alias=-1
 param float32 r [any,any,zero,zero] alias=-1
@@ -73,13 +73,13 @@ TEST(TilesTest, ShortRowsFarFromEachOtherAreAskedForAhead) {
     const std::vector<std::string> parts = absl::StrSplit(text.value_or(""), "call void @llvm.prefetch");
     return parts.size() - 1;
   };
-  // A row's first and last byte, and twice what is asked for where results go past the cache.
+  // A row's first and last byte; results that bypass the cache ask for both twice.
   EXPECT_EQ(asks("any,unit"), 4);
   EXPECT_EQ(asks("zero,unit"), 0);
 }
 
-// An instruction that converts a number waits for whoever wrote its register last: the tile before, all else being
-// equal.
+// An instruction that converts a number depends on the previous writer of its register, which is in the tile before if
+// nothing prevents that.
 TEST(TilesTest, NumbersWaitForThoseOfNoOtherTile) {
   for (Target target : {Target::kX86_64_V3, Target::kX86_64_V4}) {
     const auto text = PrintKernel(ParseOrDie(kNumbered), target, KernelText::kAssembly);

@@ -1,4 +1,4 @@
-// Operands that lie transposed, large enough for whole tiles, cut off at either edge, against the interpreter.
+// Compares transposed operands, large enough for whole tiles and cut off at either edge, with the interpreter.
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -43,7 +43,7 @@ TEST_P(TransposedTest, EqualsTheInterpreter) {
         SCOPED_TRACE(c.spec.ToString());
         absl::StatusOr<LoadedImage> image = CompileAndLoad(c.spec, GetParam());
         ASSERT_TRUE(image.ok()) << image.status();
-        // Rows, columns: whole tiles, of any element type and machine; less; more, and not whole; less than a block.
+        // Rows and columns: whole tiles of any element type and machine; fewer; more, and not whole; less than a block.
         for (auto [rows, columns] : std::vector<std::pair<int64_t, int64_t>>{{256, 64},
                                                                              {256, 128},
                                                                              {60, 130},
@@ -66,7 +66,7 @@ TEST_P(TransposedTest, EqualsTheInterpreter) {
   }
 }
 
-// The sum of matrices, each of an element type and transposed or not, in a third type.
+// A sum of matrices, each of some element type and transposed or not, in a third type.
 struct Sum {
   DType a, b, result;
   bool both_transposed;
@@ -99,7 +99,7 @@ std::string SpecOf(const Sum& sum) {
 // Small integers, which every type holds.
 int64_t ElementOf(int64_t i, int64_t param) { return (i * 7 + i / 61 + param) % 23; }
 
-// The bytes of small integers.
+// Returns the bytes of small integers.
 std::vector<std::array<uint8_t, 8>> EncodedAs(DType type) {
   std::vector<std::array<uint8_t, 8>> encoded(2 * 23);
   for (size_t i = 0; i < encoded.size(); ++i) {
@@ -110,8 +110,8 @@ std::vector<std::array<uint8_t, 8>> EncodedAs(DType type) {
   return encoded;
 }
 
-// Matrices too large for the cache are taken in blocks of whole squares, while the next block is prefetched. Remaining
-// rows are not, and neither are matrices with rows that do not begin with a line.
+// Matrices too large for the cache are processed in blocks of whole squares, with a prefetch of the next block.
+// Remaining rows are not prefetched, and neither are matrices whose rows do not begin at a cache line.
 TEST_P(TransposedTest, PastTheCacheSumsAreThoseOfTheirElements) {
   if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
   constexpr DType kF32 = DType::kFloat32, kBf16 = DType::kBFloat16, kF64 = DType::kFloat64, kU8 = DType::kUInt8;

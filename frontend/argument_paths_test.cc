@@ -11,7 +11,7 @@ namespace smelt {
 namespace pt2_internal {
 namespace {
 
-// As PyTorch writes them: forward(x, X, d, *, kw) called with a dict of a tensor and a tuple of two.
+// PyTorch's form for forward(x, X, d, *, kw) called with a dict of a tensor and a tuple of two.
 constexpr char kLeaf[] = R"({"type": null, "context": null, "children_spec": []})";
 std::string Node(const std::string& type, const std::string& context, const std::string& children) {
   return absl::StrCat(R"({"type": ")", type, R"(", "context": )", context, R"(, "children_spec": [)", children, "]}");

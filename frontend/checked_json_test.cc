@@ -85,7 +85,7 @@ TEST(CheckedJsonTest, NestingIsLimited) {
   }
 }
 
-// Whichever parser answers, the answer is nlohmann's.
+// The result equals nlohmann's, whichever parser is used.
 TEST(CheckedJsonTest, DamagedTextIsReadAsNlohmannReadsIt) {
   const std::string good =
       R"({"a":[1,-2,3.5e3,"x\u00e9\ud83d\ude00y\\",true,null,{"as_int":18446744073709551615,"n":false}],)"

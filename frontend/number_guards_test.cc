@@ -18,7 +18,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Returns those of `numbers` that a tensor's operator takes; %n is the number, %x is a tensor of `type`.
+// Returns those of `numbers` that an operator on a tensor accepts; %n is the number, %x is a tensor of `type`.
 std::vector<int64_t> Taken(const std::string& type, const std::string& op, const std::vector<int64_t>& numbers) {
   auto g = ParseGraph(absl::StrCat("graph(%x : ", type, "(3, strides=[1]), %m : Bool(3, strides=[1]), %n : int(s0)):\n",
                                    "  %none : NoneType = prim::Constant()\n", "  %y : ", type,
@@ -35,7 +35,7 @@ std::vector<int64_t> Taken(const std::string& type, const std::string& op, const
   return taken;
 }
 
-// The numbers that eager PyTorch takes of those beside the borders of each dtype.
+// Expected are the numbers next to the limits of each dtype that eager PyTorch accepts.
 TEST(NumberGuards, WhatFillsATensorFitsItsDType) {
   for (const char* op :
        {"aten::fill.Scalar(%x, %n)", "aten::fill_.Scalar(%x, %n)", "aten::masked_fill.Scalar(%x, %m, %n)",

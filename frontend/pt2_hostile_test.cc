@@ -1,5 +1,5 @@
-// Real archives, damaged in a thousand ways: each is read, or refused with an error that says where. Run under address
-// and undefined behaviour sanitizers too. What ends the process names itself: the archive is left in the test's folder.
+// Damages real archives in a thousand ways: each is read, or rejected with an error that gives the position. Also run
+// under address and undefined-behaviour sanitizers. An archive that ends the process is left in the test's folder.
 #include <random>
 
 #include "absl/strings/match.h"
@@ -33,7 +33,7 @@ const char* const kModels[] = {
     "testdata/scenarios/none_and_numbers_among_the_inputs.pt2",
 };
 
-// The archive must give a sound graph whose text parses back, or an error of a kind that says whose fault it is.
+// The archive must give a valid graph whose text parses back, or an error whose code says who is at fault.
 void Check(const absl::StatusOr<Pt2Model>& model, const std::string& what) {
   if (model.ok()) {
     const absl::Status sound = VerifyGraph(*model->graph);
@@ -53,7 +53,7 @@ void Check(const absl::StatusOr<Pt2Model>& model, const std::string& what) {
   EXPECT_LT(s.message().size(), 20000) << what;
 }
 
-// A value that nobody expects where it is put.
+// Returns a value that is unexpected where it is put.
 Json Surprise(Random& random, const Json& graph) {
   switch (Below(random, 20)) {
     case 0:
@@ -102,7 +102,7 @@ Json Surprise(Random& random, const Json& graph) {
   }
 }
 
-// All places in a document, in order.
+// Collects all positions in a document, in order.
 void Places(Json& json, std::vector<Json*>& out) {
   out.push_back(&json);
   if (json.is_structured()) {
@@ -169,7 +169,7 @@ TEST_P(Pt2HostileTest, FlippedBytesNeverCrash) {
   const std::string bytes = WriteTestZip(TestArchive::LoadPath(GetParam()).entries);
   for (int i = 0; i < 25; ++i) {
     std::string mutant = bytes;
-    // Half of them in the directory at the end, where sizes and places are.
+    // Half of the changes are in the directory at the end, which holds sizes and positions.
     const size_t from = i % 2 == 0 ? 0 : mutant.rfind("PK\x01\x02") - std::min<size_t>(400, mutant.rfind("PK\x01\x02"));
     for (size_t k = 0; k <= Below(random, 4); ++k) {
       mutant[from + Below(random, mutant.size() - from)] = static_cast<char>(random());

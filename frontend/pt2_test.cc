@@ -26,7 +26,7 @@ Pt2Model ReadOrDie(const std::string& path) {
 }
 Pt2Model Model(const std::string& name) { return ReadOrDie(absl::StrCat("testdata/", name, ".pt2")); }
 
-// The operators of a block in order, constants and lists left out.
+// Returns the operators of a block in order, without constants and lists.
 std::vector<std::string> Ops(const Graph& g, BlockId b) {
   std::vector<std::string> out;
   for (NodeId n : g.Nodes(b)) {
@@ -44,7 +44,7 @@ NodeId FindNode(const Graph& g, absl::string_view op) {
 }
 std::string TypeText(const Graph& g, absl::string_view value) { return g.value(g.FindValue(value)).type.ToString(); }
 
-// The error of an archive with one thing changed.
+// Returns the error of an archive with one change.
 std::string ErrorOf(const TestArchive& archive) {
   auto model = archive.Read();
   EXPECT_FALSE(model.ok()) << "the archive was read";
@@ -73,8 +73,8 @@ TEST(Pt2Test, AnArchiveOfPickledWeightsIsRefusedByItsVersion) {
 }
 
 TEST(Pt2Test, SymIteOfABoolThatDataDecideIsANumberThatDataDecide) {
-  // torch._check(n.item()) as PyTorch 2.13 writes it: the archive says that the number is 1, which the assertion behind
-  // it is there to check.
+  // torch._check(n.item()) as PyTorch 2.13 writes it: the archive states that the number is 1, which the following
+  // assertion is there to check.
   TestArchive archive = TestArchive::LoadPath("testdata/scenarios/item_fill.pt2");
   const std::string graph = "/graph_module/graph";
   archive.Patch(graph + "/tensor_values/n/dtype", "12");
@@ -109,7 +109,7 @@ TEST(Pt2Test, SymIteOfABoolThatDataDecideIsANumberThatDataDecide) {
 }
 
 TEST(Pt2Test, AnItemThatTheArchiveStatesIsChecked) {
-  // torch._check(n.item() == 4): what the archive states of the item is 4, and so of each condition on it.
+  // torch._check(n.item() == 4): the archive states that the item is 4, and so decides each condition on it.
   TestArchive archive = TestArchive::LoadPath("testdata/scenarios/item_fill.pt2");
   archive.Patch("/graph_module/graph/sym_int_values/item", R"({"as_int": 4})");
   const auto model = archive.Read();
@@ -121,7 +121,7 @@ TEST(Pt2Test, AnItemThatTheArchiveStatesIsChecked) {
 }
 
 TEST(Pt2Test, ASliceBetweenNumbersOfTheDataHasTheSizeThatTheyMake) {
-  // x[n.item():]: the archive names its size u1 and its offset u2, and says of neither what it is.
+  // x[n.item():]: the archive names its size u1 and its offset u2, without defining either.
   TestArchive archive = TestArchive::LoadPath("testdata/scenarios/item_fill.pt2");
   const std::string graph = "/graph_module/graph";
   const std::string u1 = R"j({"as_expr": {"expr_str": "Symbol('u1')", "hint": null}})j";
@@ -192,7 +192,8 @@ TEST(Pt2ErrorTest, AResultOfUint16IsNamed) {
 }
 
 TEST(Pt2Test, ABufferIsAssignedInArchivesWhoseNodesHaveNoNames) {
-  // PyTorch 2.9 writes none. Such an assignment was read as a copy: what the model returned of the old tensor was new.
+  // PyTorch 2.9 writes none. Such an assignment used to be read as a copy, and a returned view of the old tensor then
+  // showed the new one.
   TestArchive archive = TestArchive::LoadPath("testdata/scenarios/BufferAssigned.pt2");
   for (int i = 0; i < 6; ++i) archive.Patch(absl::StrCat("/graph_module/graph/nodes/", i, "/name"), std::nullopt);
   const auto model = archive.Read();
@@ -284,10 +285,11 @@ TEST(Pt2Test, ABufferThatWasAssignedBecomesTheTensorAssigned) {
 }
 
 TEST(Pt2Test, ABufferTakesTheContentsOfAPartThatNobodyElseSees) {
-  // self.h = torch.cat([self.h, x])[2:]; the rest of that memory would be kept, and its layout is not the buffer's.
+  // self.h = torch.cat([self.h, x])[2:]; the rest of that memory would be kept, and its layout differs from the
+  // buffer's.
   const Pt2Model part = ReadOrDie("testdata/scenarios/AssignedAPartThatNobodyElseSees.pt2");
   EXPECT_THAT(Ops(*part.graph, part.graph->top()), testing::Not(testing::Contains("aten::set_.source_Tensor")));
-  // Its old tensor is returned: that keeps its memory.
+  // The old tensor is returned, so its memory remains.
   const Pt2Model seen = ReadOrDie("testdata/scenarios/AssignedAPartAndTheOldReturned.pt2");
   EXPECT_THAT(Ops(*seen.graph, seen.graph->top()), testing::Contains("aten::set_.source_Tensor"));
 }
@@ -349,8 +351,7 @@ TEST(Pt2Test, ASizeThatASqueezeLooksAtIsAtLeastTwo) {
   EXPECT_EQ(accepted("torch.ops.aten.squeeze_.default"), -1);
 }
 
-// 2 is what a symbol has of which nobody said anything: PyTorch's exported programs take one row, or none, all the
-// same.
+// 2 is the default lower bound of a symbol; PyTorch's exported programs accept one row, or none, nevertheless.
 TEST(Pt2Test, ALowerBoundOfTwoIsNone) {
   const auto range = [](const std::string& min) {
     TestArchive archive = TestArchive::Load("dynamic_batch");
@@ -373,8 +374,8 @@ TEST(Pt2Test, ConditionsOnSizesAreKept) {
                 R"(["L['x'].size()[0] % 2 == 0", "L['x'].size()[0] != 1", "L['x'].size()[0]**0.5 > 2"])");
   const auto model = archive.Read();
   ASSERT_TRUE(model.ok()) << model.status();
-  // The second holds for all sizes that PyTorch reasons about; the third is no integer arithmetic, and known to hold
-  // for the example's size alone.
+  // The second holds for all sizes that PyTorch reasons about; the third is not integer arithmetic, and is known to
+  // hold only for the example's size.
   ASSERT_EQ(model->graph->size_guards.size(), 2u);
   EXPECT_EQ(model->graph->size_guards[0].text, "x.size()[0] % 2 == 0");
   for (int64_t n : {2, 3, 8}) {
@@ -386,7 +387,7 @@ TEST(Pt2Test, ConditionsOnSizesAreKept) {
   EXPECT_EQ(model->graph->size_guards[1].text, "x.size()[0]**0.5 > 2 (which is known of the example alone)");
 }
 
-// The graph's input x may be Python's X, and another argument Python's x; and x may lie in a dict of that name.
+// The graph's input x may be Python's X, and another argument may be Python's x; x may also be in a dict of that name.
 TEST(Pt2Test, ConditionsSpeakOfPythonsArgumentsNotOfTheGraphsInputs) {
   const auto read = [](const std::string& names, const std::string& guard) {
     TestArchive archive = TestArchive::Load("dynamic_batch");
@@ -433,7 +434,7 @@ TEST(Pt2Test, WhileLoopBecomesANodeWithConditionAndBody) {
 
 TEST(Pt2Test, ANodesSourceIsTheInnermostLineOfTheModelsOwnFile) {
   const Pt2Model model = Model("dynamic_batch");
-  // linear was called in make_models.py, inside of torch/nn/modules/linear.py.
+  // linear was called in make_models.py, inside torch/nn/modules/linear.py.
   const Node& linear = model.graph->node(FindNode(*model.graph, "aten::linear"));
   ASSERT_NE(linear.source, nullptr);
   EXPECT_EQ(linear.source->ToString(), "make_models.py:274");
@@ -580,7 +581,7 @@ TEST(Pt2ErrorTest, ABombIsRefusedBeforeItIsInflated) {
 }
 
 TEST(Pt2ErrorTest, EntriesThatShareTheirBytesAreRefused) {
-  // A thousand entries over the same megabyte: a gigabyte from a file of one.
+  // A thousand entries for the same megabyte: a gigabyte from a file of one megabyte.
   TestArchive archive = TestArchive::Load("relu_input");
   archive.entries.push_back({.name = "relu_input/data/weights/w0", .data = std::string(1 << 20, 'x')});
   const size_t first = archive.entries.size() - 1;

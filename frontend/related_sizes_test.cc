@@ -24,7 +24,7 @@ std::unique_ptr<Graph> Parse(const std::string& text) {
   return *std::move(g);
 }
 
-// x of s0 rows and s1 columns, and its first row less than half of them.
+// x with s0 rows and s1 columns, and its first row reduced to less than half of them.
 std::unique_ptr<Graph> Halves(const std::string& s0, const std::string& s1 = "in [2, 64] hint 6") {
   return Parse("graph(%x : Float(s0, s1, strides=[s1, 1])):\n  symbol s0 " + s0 + "\n  symbol s1 " + s1 + R"(
   %0 : int = prim::Constant[value=0]()
@@ -112,7 +112,7 @@ TEST(RelatedSizes, AQuotientThatIsOneNumberInEveryCallIsARangeOfSizes) {
   EXPECT_EQ(chunk->symbols.Get("s0").min, 2);
   EXPECT_EQ(chunk->symbols.Get("s0").accepted_min, 1);
   EXPECT_EQ(chunk->symbols.Get("s0").max, 16);
-  // Not where it is another one in the example.
+  // This does not hold if the example has another number.
   const auto g = Halves("in [2, 64] hint 8");
   RelateSizes(*g, {half - 5});
   EXPECT_EQ(g->symbols.Get("s0").max, 64);

@@ -13,7 +13,7 @@
 namespace smelt {
 namespace {
 
-// The numbers of x, whose sizes are s0, s1; of d.k, whose only size is s2; and of n, which is s3.
+// Returns the numbers of x, whose sizes are s0, s1; of d.k, whose only size is s2; and of n, which is s3.
 std::optional<Expr> Number(const GuardedNumber& at) {
   const std::string name = absl::StrJoin(at.path, "_");
   if (name == "x" && at.what == GuardedNumber::kSize) return Expr::Symbol(absl::StrCat("s", at.dim));

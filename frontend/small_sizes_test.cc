@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// s0 is at least 2 for whoever reasons about it, and a call may pass `accepted` to 64.
+// s0 is assumed to be at least 2, and a call may pass `accepted` to 64.
 std::unique_ptr<Graph> Parse(const std::string& text, int64_t accepted) {
   auto g = ParseGraph(text);
   EXPECT_TRUE(g.ok()) << g.status();
@@ -43,7 +43,7 @@ TEST(SmallSizes, TheFirstTwoRowsAreOneWhereThereIsOne) {
 }
 
 TEST(SmallSizes, ACallForWhichAnOperatorMakesOtherSizesIsNotAccepted) {
-  // Two rows of x beside two of y: of one row x would be broadcast.
+  // Two rows of x next to two of y: a single row of x would be broadcast.
   const auto g = Parse(R"(graph(%x : Float(s0, 3, strides=[3, 1]), %y : Float(2, 3, strides=[3, 1])):
   symbol s0 in [2, 64] hint 7
   %0 : int = prim::Constant[value=0]()

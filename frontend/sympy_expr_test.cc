@@ -33,7 +33,7 @@ TEST(SympyExpr, ReadsFloatsThatAreCutOffToIntegers) {
   EXPECT_EQ(Parsed("TruncToInt(Add(Mul(Float('1.5', precision=53), " + kFloatOfS0 + "), Float('0.25', precision=53)))"),
             FloorDiv(s0 * 12 + 2, 8));
   EXPECT_EQ(Parsed("CeilToInt(IntTrueDiv(Symbol('s0'), Integer(2)))"), -FloorDiv(-s0, 2));
-  // No quotient of a size by 3 is so near an integer that a float64 rounds it to that.
+  // No quotient of a size by 3 is so close to an integer that float64 rounds it to that integer.
   EXPECT_EQ(Parsed("TruncToInt(IntTrueDiv(Symbol('s0'), Integer(3)))"), FloorDiv(s0, 3));
 }
 

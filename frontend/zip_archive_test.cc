@@ -26,7 +26,7 @@ std::string Noise(int64_t bytes) {
 
 // Entry "big", its contents at a multiple of 64.
 std::vector<TestZipEntry> Entries() {
-  // 30 bytes of a local header and the name come before the contents, and so does the first entry.
+  // The local header of 30 bytes and the name come before the contents, and so does the first entry.
   TestZipEntry first{.name = "first", .data = std::string(64 - 30 - 5 + 64 - 30 - 3, 'x')};
   return {first, {.name = "big", .data = Noise(kBig)}, {.name = "last", .data = "y"}};
 }
@@ -38,7 +38,7 @@ std::string WriteFile(const std::string& bytes) {
   return path;
 }
 
-// Kilobytes of this process's memory that no file stands behind.
+// Returns the kilobytes of this process's memory that no file backs.
 int64_t AnonymousKilobytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -59,7 +59,7 @@ TEST(ZipArchiveTest, LargeStoredEntriesAreMappedAndMayBeWritten) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>((*big)->data()) % 64, 0);
   (*big)->data()[5] ^= 1;
   EXPECT_EQ(Contents(**(*ZipArchive::Open(path))->ReadStorage("big", kNoLimit)), Noise(kBig));
-  // The archive may be gone before the storage is.
+  // The archive may be destroyed before the storage is.
   zip->reset();
   EXPECT_EQ((*big)->data()[6], Noise(7)[6]);
 }

@@ -26,7 +26,7 @@ graph(%x : Float(2, 3, 4, strides=[12, 4, 1]), %i : Long(2, 2, strides=[2, 1])):
   EXPECT_EQ((*g)->value((*g)->FindValue("r")).type.ToString(), "Float(2, 2, 3, 4, strides=[12, 24, 4, 1])");
 }
 
-// As PyTorch: the result shares the tensor's memory, which a sum's does not.
+// As in PyTorch: the result shares the tensor's memory, unless it is a sum.
 TEST(OpenComposites, AnEinsumOfOneTensorIsAViewUnlessItSums) {
   auto g = ParseGraph(R"(
 graph(%x : Float(2, 3, 3, strides=[9, 3, 1])):
@@ -67,7 +67,7 @@ graph(%x : Float(3, 3, strides=[3, 1])):
   EXPECT_EQ(assertions, 1);
 }
 
-// The form that run_decompositions() gives to repeat_interleave of a tensor: it picks rows by their numbers.
+// The form that run_decompositions() gives to repeat_interleave of a tensor: it selects rows by index.
 TEST(OpenComposites, NumbersOfRepeatedRowsAreSearchedFor) {
   auto g = ParseGraph(R"(
 graph(%repeats : Int(3, strides=[1])):
@@ -88,7 +88,7 @@ int Count(const Graph& g, absl::string_view op) {
   return count;
 }
 
-// Types behind one that is corrected are inferred anew; how many elements a mask chooses no rule tells.
+// Types after a corrected one are inferred again; no rule gives the number of elements that a mask selects.
 TEST(OpenComposites, ASizeThatTheDataDecideKeepsItsNameBehindALayoutThatIsCorrected) {
   auto g = ParseGraph(R"(
 graph(%x : Float(2, 5, strides=[1, 2]), %m : Bool(5, strides=[1])):
@@ -107,7 +107,7 @@ graph(%x : Float(2, 5, strides=[1, 2]), %m : Bool(5, strides=[1])):
   EXPECT_EQ(Count(**g, "aten::_local_scalar_dense"), 1);
 }
 
-// The number of chosen elements is not known. The result has the layout of several rows.
+// The number of selected elements is unknown. The result has the layout of several rows.
 TEST(OpenComposites, WhatAMaskChoosesAmongWhatAMaskChoseLiesAsInferenceSays) {
   auto g = ParseGraph(R"(
 graph(%x : Float(2, 5, strides=[1, 2]), %m : Bool(5, strides=[1])):
@@ -223,7 +223,7 @@ graph(%a : Bool(4, strides=[1]), %b : Bool(5, strides=[1])):
   EXPECT_EQ(Count(**g, "aten::_local_scalar_dense"), 1);
 }
 
-// Keys and values of a cache, whose lengths are equal in the example; types are inferred anew behind %r's layout.
+// The keys and values of a cache, whose lengths are equal in the example; types are inferred again after %r's layout.
 TEST(OpenComposites, LengthsThatAreEqualInTheExampleAreTakenToBeEqual) {
   auto g = ParseGraph(R"(
 graph(%x : Float(2, 3, 4, strides=[12, 4, 1]), %i : Long(2, 2, strides=[2, 1]),

@@ -13,7 +13,7 @@
 namespace smelt {
 namespace {
 
-// Returns the answers of the pass and of the evaluator to `op` with x, of 3 by 4, as an operand and as out=.
+// Returns the results of the pass and of the evaluator for `op` with x, of 3 by 4, as an operand and as out=.
 std::pair<absl::Status, absl::Status> IntoItsOperand(const std::string& body) {
   ParseOptions options;
   options.resolve_overload = ResolveOverload;
@@ -29,7 +29,7 @@ std::pair<absl::Status, absl::Status> IntoItsOperand(const std::string& body) {
   return {Functionalize(**g, {}).status(), evaluated};
 }
 
-// PyTorch answers [[1, 0], [3, 2], [5, 4]] for numbers from 0 up: x has two columns when the kernel reads it.
+// PyTorch returns [[1, 0], [3, 2], [5, 4]] for numbers from 0 up: x has two columns when the kernel reads it.
 TEST(WriteOperators, AnOperandThatTheResultResizesIsRefused) {
   const auto [functionalized, evaluated] = IntoItsOperand(R"(
   %k : int = prim::Constant[value=2]()

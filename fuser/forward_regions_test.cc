@@ -13,8 +13,8 @@ namespace {
 
 using Groups = std::vector<std::string>;
 
-// %a is exp(x), 8 rows of 32; its left half becomes its sine, then its right half its cosine. Views %l and %r show them
-// at the end.
+// %a is exp(x), 8 rows of 32; its left half is replaced by its sine, then its right half by its cosine. Views %l and %r
+// show them at the end.
 std::string Halves(const std::string& nodes, const std::string& results) {
   return absl::StrCat(R"(graph(%x : Float(8, 32, strides=[32, 1])):
   %one : int = prim::Constant[value=1]()
@@ -65,7 +65,7 @@ TEST(ForwardRegions, AMemoryThatAViewShowsMoreOfStays) {
   FuseText(text);
 }
 
-// The argument is rewritten by the call; what was written into it is used further as it was computed.
+// The call rewrites the argument; the value written into it is used from where it was computed.
 TEST(ForwardRegions, WhatIsWrittenIntoAnArgumentIsUsedInTheLoopThatMakesIt) {
   const std::string text = R"(graph(%x : Float(8, 32, strides=[32, 1])):
   %l : Float(8, 16, strides=[32, 1]) = smelt::view[sizes=[8, 16], strides=[32, 1], offset=0, dtype=6](%x)
@@ -79,7 +79,7 @@ TEST(ForwardRegions, WhatIsWrittenIntoAnArgumentIsUsedInTheLoopThatMakesIt) {
   EXPECT_EQ(f.groups(), Groups{"sin_write_region_exp"}) << f.Edges();
 }
 
-// The region lies in an argument's memory, which the call goes on to rewrite. It must not be read later than it was.
+// The region is in an argument's memory, which the call rewrites afterwards. It must not be read later than before.
 TEST(ForwardRegions, AnArgumentIsNotReadBehindItsOwnRewrite) {
   const std::string text = R"(graph(%x : Float(8, 16, strides=[16, 1]), %y : Float(8, 32, strides=[32, 1])):
   %a : Float(8, 32, strides=[32, 1]) = aten::exp(%y)

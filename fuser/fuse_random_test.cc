@@ -1,6 +1,6 @@
 // Random pure graphs of pointwise operators, views, reductions, concatenations and region writes: the kernels of the
-// fused graph, those of the unfused one and the evaluator give the same bits. All numbers are small integers, so that
-// no order of summation shows.
+// fused graph, those of the unfused graph and the evaluator give the same bits. All numbers are small integers, so that
+// the order of summation does not matter.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -46,7 +46,7 @@ class GraphMaker {
     }
     const int steps = 2 + Below(14);
     for (int k = 0; k < steps; ++k) Step();
-    // Nothing but results is observed: the last value, and some others that are not inputs.
+    // Only results are observed: the last value, and some others that are not inputs.
     for (size_t k = inputs; k < values_.size(); ++k) {
       if (k + 1 == values_.size() || Below(5) == 0) g.AddOutput(values_[k]);
     }
@@ -66,7 +66,7 @@ class GraphMaker {
     return InsertConstant(g, g.block(g.top()).return_node, v);
   }
   ValueId None() { return InsertConstant(g, g.block(g.top()).return_node, std::monostate()); }
-  // Null where the operator refuses these operands.
+  // Returns null if the operator does not accept these operands.
   ValueId Op(const char* op, std::vector<ValueId> args) {
     const NodeId n = g.Append(g.top(), OpName::Get(op), args, {Type::Tensor()});
     if (!InferNode(g, n).ok()) {
@@ -137,7 +137,7 @@ class GraphMaker {
         }
         break;
       case 13: {
-        // The form of a normalization: a reduction spread over the elements that it reduced.
+        // The form of a normalization: a reduction broadcast over the reduced elements.
         if (!rank) break;
         const std::vector<int64_t> dims = {d};
         const ValueId m = Op("aten::amax", {a, Const(dims), Const(true)});
@@ -154,7 +154,7 @@ class GraphMaker {
         break;
       case 15:
         if (rank) {
-          // b's place in a copy of a, if some slice of a has its sizes.
+          // Copies b into a copy of a, if some slice of a has its sizes.
           const int64_t n = 1 + Below(static_cast<int>(Size(a, d)));
           const int64_t start = Below(static_cast<int>(Size(a, d) - n + 1));
           ValueId src =
@@ -196,7 +196,7 @@ class GraphMaker {
     }
     return true;
   }
-  // Its elements in another shape, where they lie row-major.
+  // Views the elements in another shape, where they are contiguous.
   ValueId Flattened(ValueId v) {
     int64_t expected = 1;
     for (int d = Rank(v); d-- > 0;) {
@@ -222,7 +222,7 @@ std::string Difference(const Tensor& got, const Tensor& want) {
     return "sizes differ";
   const Tensor a = got.Clone(), b = want.Clone();
   for (int64_t i = 0; i < a.NumElements(); ++i) {
-    // -0 and 0 are equal here: maximum of both is either.
+    // -0 and 0 count as equal: maximum may return either.
     if (a.data_as<float>()[i] != b.data_as<float>()[i]) {
       return absl::StrCat("element ", i, " is ", a.data_as<float>()[i], ", ", b.data_as<float>()[i], " expected");
     }
@@ -230,7 +230,7 @@ std::string Difference(const Tensor& got, const Tensor& want) {
   return "";
 }
 
-// The row maxima of a square, used along its columns: their loop is not the loop of the square's rows.
+// The row maxima of a square, used along its columns: they need another loop than the rows of the square.
 TEST(FuseRandomTest, ReductionUsedAlongTheOtherDimOfASquare) {
   auto g = ParseGraph(R"(graph(%x : Float(2, 2, strides=[2, 1])):
   %rows : int[] = prim::Constant[value=[1]]()

@@ -24,7 +24,7 @@ namespace smelt {
 namespace {
 
 TEST(Fuse, AResultThatIsReducedThroughATransposedViewIsStoredByTheSameKernel) {
-  // The kernel has the view's loops; the result, transposed against them, is wanted too.
+  // The kernel has the view's loops; the result, which is transposed relative to them, is also an output.
   Fused f = FuseText(R"(graph(%x : Float(6, 4, strides=[1, 6])):
   %r : Float(6, 4, strides=[1, 6]) = aten::relu(%x)
   %t : Float(4, 6, strides=[6, 1]) = smelt::view[dtype=6, offset=expr(0), sizes=exprs(4, 6), strides=exprs(6, 1)](%r)
@@ -53,7 +53,7 @@ TEST(Fuse, AChainOfPointwiseNodesIsOneKernel) {
 }
 
 TEST(Fuse, AChainThatReadsEachStepAtTwoIndicesIsNotComputedAnewForEach) {
-  // A scan by doubling, as programs write it. In one kernel, 5 steps would compute the first one 32 times.
+  // A scan by doubling, as written in programs. In one kernel, 5 steps would compute the first step 32 times.
   std::string text = "graph(%x0 : Float(4, 64, strides=[64, 1])):\n  %one : int = prim::Constant[value=1]()\n";
   for (int k = 0, shift = 1; k < 5; ++k, shift *= 2) {
     const std::string from = absl::StrCat("%x", k), n = absl::StrCat(k), rest = absl::StrCat(64 - shift);
@@ -72,8 +72,8 @@ TEST(Fuse, AChainThatReadsEachStepAtTwoIndicesIsNotComputedAnewForEach) {
 }
 
 TEST(Fuse, StepsThatReadOneOperandAreNoSiblingsWhereTheyReadEachOtherElsewhere) {
-  // Each step multiplies by the same factor and adds the last one with its halves exchanged. In one kernel, 8 steps
-  // would be 3 to the power of 8 times the first one's code.
+  // Each step multiplies by the same factor and adds the previous step with its halves exchanged. In one kernel, 8
+  // steps would need 3 to the power of 8 copies of the first step's code.
   std::string text = R"(graph(%x0 : Float(4, 8, strides=[8, 1]), %w : Float(4, 8, strides=[8, 1])):
   %one : int = prim::Constant[value=1]()
 )";
@@ -117,7 +117,7 @@ TEST(Fuse, WhatARowTakesManyRoundingsToComputeIsKeptForItsNextPass) {
   return (%z)
 )");
   ASSERT_EQ(f.specs.size(), 1) << f.Edges();
-  // The factors are loaded for the first pass alone; the second reads what that left in the result's row.
+  // The factors are loaded only for the first pass; the second reads the values that it stored in the result's row.
   const std::string& spec = f.specs[0];
   const size_t first = spec.find("store.p");
   EXPECT_NE(first, std::string::npos);
@@ -127,7 +127,7 @@ TEST(Fuse, WhatARowTakesManyRoundingsToComputeIsKeptForItsNextPass) {
   EXPECT_EQ(products, 2) << spec;
 }
 
-// softmax as it is decomposed.
+// The decomposition of softmax.
 TEST(Fuse, SoftmaxIsOneKernelARow) {
   Fused f = FuseText(R"(graph(%x : Float(4, 16, strides=[16, 1])):
   %one : int = prim::Constant[value=1]()
@@ -142,7 +142,7 @@ TEST(Fuse, SoftmaxIsOneKernelARow) {
   return (%z)
 )");
   ASSERT_EQ(f.specs.size(), 1) << f.Edges();
-  // The exponentials are computed once, kept in the result's row, and read again to be divided.
+  // The exponentials are computed once, stored in the result's row, and read again for the division.
   const std::string& spec = f.specs[0];
   const size_t once = spec.find(" = exp ");
   EXPECT_NE(once, std::string::npos) << spec;
@@ -218,7 +218,7 @@ TEST(Fuse, SiblingsThatReadOneOperandAreOneKernelWithSeveralResults) {
   %s : Float(6, strides=[1]) = aten::neg(%b)
   return (%p, %r, %s)
 )");
-  // %s runs over another loop.
+  // %s has another loop.
   EXPECT_EQ(f.groups(), std::vector<std::string>{"relu_mul_neg"}) << f.Edges();
   EXPECT_EQ(f.specs.size(), 2) << f.Edges();
 }
@@ -355,7 +355,7 @@ TEST(Fuse, AColumnThatIsCostlyIsNotComputedAgainForEachRowOfAReduction) {
   EXPECT_EQ(FuseText(text).specs.size(), 2) << FuseText(text).Edges();
 }
 
-// The words of each edge, once, whatever steps of the pass met it.
+// The message of each edge appears once, regardless of which steps of the pass considered it.
 TEST(Fuse, EveryEdgeIsExplained) {
   Fused f =
       FuseText(R"(graph(%x : Float(4, 8, strides=[8, 1]), %w : Float(8, 8, strides=[8, 1]), %v : Float(8, strides=[1])):
@@ -466,7 +466,7 @@ TEST(Fuse, AReaderOfOldContentsStaysBeforeTheWriteThatReplacesThem) {
   %b : Float(8, strides=[1]) = aten::mul.Tensor(%a, %w)
   return (%b, %w)
 )");
-  // neg reads x; fused with mul it would stand after the write.
+  // neg reads x; fused with mul it would come after the write.
   EXPECT_EQ(f.report.groups, 0) << f.Edges();
 }
 
@@ -517,7 +517,7 @@ std::string Lstm(int steps, bool swapped) {
 TEST(Fuse, AnLstmsCellIsOneKernelForAllSteps) {
   Fused f = FuseText(Lstm(5, false));
   EXPECT_EQ(f.report.groups, 5) << f.Edges();
-  // One kernel a step, and the fresh memory's.
+  // One kernel per step, and one for the fresh memory.
   EXPECT_EQ(f.specs.size(), 6);
   EXPECT_EQ(f.distinct().size(), 2);
 }
@@ -561,7 +561,7 @@ TEST(Fuse, JoinedMatmulsAreSeenAsOtherElementsWhereTheyAre) {
   };
   EXPECT_EQ(FuseText(text("Short", "2", 20, 5)).merged_matmuls, 1);
   EXPECT_EQ(FuseText(text("Long", "4", 5, 5)).merged_matmuls, 1);
-  // Three by one float: the second result would begin in the middle of an element.
+  // Three elements by one float: the second result would begin in the middle of an element.
   std::string odd = R"(graph(%x : Float(6, 4, strides=[4, 1]), %w : Float(4, 1, strides=[1, 1])):
   %a : Float(3, 4, strides=[4, 1]) = smelt::view[sizes=[3, 4], strides=[4, 1], offset=0, dtype=6](%x)
   %p : Float(3, 1, strides=[1, 1]) = aten::mm(%a, %w)
@@ -614,7 +614,7 @@ TEST(Fuse, WhatFollowsTheRowsOfAReshapedNormIsInTheirKernel) {
 }
 
 TEST(Fuse, WhatFeedsTheRowsOfItsReshapeIsInTheirKernel) {
-  // p = sigmoid(x).flatten(1): its sums are one kernel with it, and who returns it in its own shape sees that.
+  // p = sigmoid(x).flatten(1): its sums are in one kernel with it, and a returned value in its own shape shows that.
   for (const std::string returned : {"%s, %q", "%s, %q, %p"}) {
     Fused f = FuseText(absl::StrCat(R"(graph(%x : Float(3, 4, 5, strides=[20, 5, 1]), %b : Float(4, 1, strides=[1, 1])):
   %one : int = prim::Constant[value=1]()
@@ -630,7 +630,7 @@ TEST(Fuse, WhatFeedsTheRowsOfItsReshapeIsInTheirKernel) {
   return ()",
                                     returned, ")\n"),
                        1e-5f);
-    // No view of [3, 20] shows the bias: that sum stays in its shape, and is computed where it is read.
+    // The bias has no view of sizes [3, 20]: that sum keeps its shape, and is computed where it is read.
     EXPECT_EQ(f.groups(), std::vector<std::string>{"add_sigmoid_sum_mul_sum"}) << f.Edges();
   }
 }
@@ -649,7 +649,7 @@ TEST(Fuse, ReshapesByDimsOfOneMoveNothing) {
 }
 
 TEST(Fuse, RowsOfAValueMadeFromTheOperandAloneAreStoredTransposedByTheirKernel) {
-  // rms_norm(x).transpose(0, 1).contiguous(): the squares, not x, are what is reduced.
+  // rms_norm(x).transpose(0, 1).contiguous(): the reduction is over the squares, not over x.
   Fused f = FuseText(R"(graph(%x : Float(3, 4, 8, strides=[32, 8, 1])):
   %d : int[] = prim::Constant[value=[2]]()
   %k : bool = prim::Constant[value=1]()
@@ -667,7 +667,7 @@ TEST(Fuse, RowsOfAValueMadeFromTheOperandAloneAreStoredTransposedByTheirKernel) 
 }
 
 TEST(Fuse, RowsGatheredFromTheMemoryThatIsWrittenAreStoredFirst) {
-  // x[i] += 1: else all of x would be copied, that a kernel may read it while it writes it.
+  // x[i] += 1: otherwise all of x would be copied, so that a kernel can read it while it writes it.
   Fused f = FuseText(R"(graph(%x : Float(9, 4, strides=[4, 1]), %i : Long(3, strides=[1])):
   %one : int = prim::Constant[value=1]()
   %no : bool = prim::Constant[value=0]()
@@ -681,7 +681,7 @@ TEST(Fuse, RowsGatheredFromTheMemoryThatIsWrittenAreStoredFirst) {
 }
 
 TEST(Fuse, WhatARowReducesToIsUsedInAPartOfItAlone) {
-  // The parts of %c are told apart along a dim that the kernel's rows have too: all of a row is reduced all the same.
+  // The parts of %c differ along a dim that the kernel's rows also have: the reduction is still over the whole row.
   Fused f = FuseText(R"(graph(%x : Float(2, 4, strides=[4, 1])):
   %d : int[] = prim::Constant[value=[0]]()
   %k : bool = prim::Constant[value=1]()
@@ -700,7 +700,7 @@ TEST(Fuse, WhatARowReducesToIsUsedInAPartOfItAlone) {
 }
 
 TEST(Fuse, AGroupWaitsForAnotherToTakeItsNodesOutOfTheWay) {
-  // %v4 reads of the one group and stands between its members, until its own group, behind them, takes it along.
+  // %v4 reads from one group and is between its members, until its own group, which comes after them, includes it.
   Fused f = FuseText(R"(graph(%x0 : Float(40, strides=[1]), %x1 : Float(1, strides=[1]), %x2 : Float(1, strides=[1])):
   %v2 : Float(1, strides=[1]) = aten::minimum(%x2, %x1)
   %v3 : Float(1, strides=[1]) = aten::neg(%v2)
@@ -714,7 +714,7 @@ TEST(Fuse, AGroupWaitsForAnotherToTakeItsNodesOutOfTheWay) {
 }
 
 TEST(Fuse, AGroupWithoutAKernelIsCutWhereTheLeastIsStored) {
-  // The maxima of rows are used along columns, which a square hides from the loops' sizes.
+  // The maxima of rows are used along columns; in a square the loops' sizes do not show that.
   Fused f = FuseText(R"(graph(%x : Float(3, 3, strides=[3, 1])):
   %d : int[] = prim::Constant[value=[1]]()
   %k : bool = prim::Constant[value=0]()

@@ -34,7 +34,7 @@ Tensor Noise(DType dtype, const std::vector<int64_t>& sizes, int seed) {
   return t;
 }
 
-// A matmul of sorts for graphs with library calls in them.
+// A simple matmul for graphs with library calls.
 absl::StatusOr<std::vector<Tensor>> Library(const Graph& g, NodeId n, const std::vector<Tensor>& args) {
   if (g.node(n).op != "aten::mm") return absl::UnimplementedError(g.node(n).op.full());
   const Tensor a = args[0].Clone(), b = args[1].Clone();
@@ -104,7 +104,7 @@ Fused FuseText(const std::string& text, float tolerance) {
   run.library = Library;
   auto before = RunKernels(*out.graph, inputs, run);
   EXPECT_TRUE(before.ok()) << before.status();
-  // Once more without the alias database: it must not stand in the way.
+  // Once more without the alias database, which must not prevent fusion.
   std::unique_ptr<Graph> alone = out.graph->Clone();
   auto alone_report = FuseGraph(*alone);
   EXPECT_TRUE(alone_report.ok()) << alone_report.status();

@@ -1,5 +1,5 @@
-// Graphs as text and the groups that they are to become. (fuse_test checks what groups compute, op_kernels_test each
-// operator.)
+// Graphs as text and the groups that fusion must make of them. (fuse_test checks the results of groups, op_kernels_test
+// each operator.)
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,7 +21,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::SizeIs;
 
-// The names of the groups, in order: the first six operators of each.
+// Returns the names of the groups, in order: the first six operators of each.
 std::vector<std::string> GroupsOf(const std::string& text) {
   auto parsed = ParseGraph(text);
   EXPECT_TRUE(parsed.ok()) << parsed.status();
@@ -118,7 +118,7 @@ TEST(FusionScenario, HalvesThatChangePlacesAreReadInOneKernel) {
       ElementsAre("neg_cat_mul_mul_add"));
 }
 
-// Its own kernels write the parts where the caller sees them.
+// Its own kernels write the parts into memory that the caller sees.
 TEST(FusionScenario, ACatThatIsAResultIsWrittenPartByPart) {
   EXPECT_THAT(GroupsOf(R"(graph(%a : Float(4, 8, strides=[8, 1]), %b : Float(4, 3, strides=[3, 1])):
   %d : int = prim::Constant[value=1]()
@@ -131,7 +131,7 @@ TEST(FusionScenario, ACatThatIsAResultIsWrittenPartByPart) {
               ElementsAre("relu_write_region", "tanh_write_region"));
 }
 
-// A kernel may not read what it writes at other places, in a list neither.
+// A kernel may not read values at other positions than it writes them, nor in a list.
 TEST(FusionScenario, ACatOfTheMemoryThatItIsCopiedToIsMadeFirst) {
   EXPECT_THAT(GroupsOf(R"(graph(%x : Float(4, strides=[1]), %y : Float(1, strides=[1])):
   %zero : int = prim::Constant[value=0]()
@@ -144,7 +144,7 @@ TEST(FusionScenario, ACatOfTheMemoryThatItIsCopiedToIsMadeFirst) {
               ElementsAre());
 }
 
-// Values that cost more than a read are computed once, not for each element that may be chosen.
+// Values that cost more than a read are computed once, not for each element that may be selected.
 TEST(FusionScenario, ACostlyPartOfACatIsAKernelOfItsOwn) {
   EXPECT_THAT(GroupsOf(R"(graph(%a : Float(4, 8, strides=[8, 1]), %b : Float(4, 3, strides=[3, 1])):
   %d : int = prim::Constant[value=1]()
@@ -276,7 +276,7 @@ TEST(FusionScenario, ManyRowsTimesAColumnEachAreSummedWhereTheyAreUsed) {
   return (%t)
 )";
   EXPECT_THAT(GroupsOf(absl::Substitute(text, 6)), ElementsAre("mul_sum_tanh"));
-  // A single one stays a call of the library.
+  // A single one remains a call of the library.
   EXPECT_THAT(GroupsOf(absl::Substitute(text, 1)), testing::IsEmpty());
 }
 
@@ -321,7 +321,7 @@ TEST(FusionScenario, PointsTimesASmallMatrixAreMultipliedWhereTheyAreUsed) {
 )";
   EXPECT_THAT(GroupsOf(absl::Substitute(text, 3)), testing::SizeIs(1));
   EXPECT_THAT(GroupsOf(absl::Substitute(text, 3))[0], testing::StartsWith("mul_add"));
-  // Larger matrices stay calls of the library, which adds the bias.
+  // Products of larger matrices remain calls of the library, which adds the bias.
   EXPECT_THAT(GroupsOf(absl::Substitute(text, 5)), testing::IsEmpty());
 }
 

@@ -15,7 +15,8 @@ using testing::HasSubstr;
 
 class GatherGroupTest : public testing::Test {
  protected:
-  // Gathers the nodes that make the named values, beside the one that makes `anchor`; the reason if that is refused.
+  // Gathers the nodes that make the named values with the one that makes `anchor`; returns the reason if that is
+  // refused.
   std::string Gather(const std::string& text, const std::vector<std::string>& members, const std::string& anchor) {
     auto parsed = ParseGraph(text);
     if (!parsed.ok()) {
@@ -35,7 +36,7 @@ class GatherGroupTest : public testing::Test {
     EXPECT_EQ(db->Verify(), absl::OkStatus());
     return why;
   }
-  // Results' names, in order.
+  // Returns the results' names, in order.
   std::string Order() const {
     std::string out;
     for (NodeId n : graph_->Nodes(graph_->top())) {
@@ -85,7 +86,7 @@ TEST_F(GatherGroupTest, ANodeThatNeedsTheOneAndIsNeededByTheOtherStandsBetween) 
 }
 
 TEST_F(GatherGroupTest, NothingPassesTheWriteThatTakesOverWhatItReads) {
-  // neg reads x; beside mul, which needs what was written, it would stand after the write.
+  // neg reads x; next to mul, which needs the written value, it would come after the write.
   EXPECT_THAT(Gather(R"(graph(%x : Float(8, strides=[1]), %y : Float(4, strides=[1])):
   %a : Float(8, strides=[1]) = aten::neg(%x)
   %w : Float(8, strides=[1]) = smelt::write_region[sizes=[4], strides=[1], offset=0, dtype=6](%x, %y)

@@ -1,5 +1,5 @@
-// Which graphs share a kernel: one where only names, order, sizes or lifted constants differ, another where anything
-// else does.
+// Tests which graphs share a kernel: those that differ only in names, order, sizes or lifted constants; all other
+// differences give another kernel.
 #include <algorithm>
 #include <iterator>
 #include <memory>
@@ -20,7 +20,7 @@
 namespace smelt {
 namespace {
 
-// The spec of the one kernel that a graph is fused to.
+// Returns the spec of the one kernel that a graph is fused to.
 std::string SpecOf(const std::string& text) {
   auto parsed = ParseGraph(text);
   if (!parsed.ok()) {
@@ -44,7 +44,7 @@ std::string SpecOf(const std::string& text) {
 
 using Replacements = std::vector<std::pair<absl::string_view, absl::string_view>>;
 
-// Two sums, a chain and a second result: enough that the order of nodes, operands and parameters is free.
+// Two sums, a chain and a second result: enough to vary the order of nodes, operands and parameters.
 constexpr char kGraph[] =
     R"(graph(%a : Float(4, 6, strides=[6, 1]), %b : Float(4, 6, strides=[6, 1]), %c : Float(6, strides=[1])):
   %one : int = prim::Constant[value=1]()
@@ -103,7 +103,7 @@ TEST(KernelIdentity, OffsetsDoNotMatter) {
   EXPECT_EQ(SpecOf(slice(0)), SpecOf(slice(5)));
 }
 
-// Nodes of a random graph, by what they read: 0 to 2 are the inputs, 3 the first node's value.
+// A node of a random graph, by its operands: 0 to 2 are the inputs, 3 the first node's value.
 struct RandomNode {
   const char* op;
   int a, b;  // b is -1: of one operand
@@ -136,8 +136,8 @@ std::vector<RandomNode> RandomNodes(std::mt19937& random) {
   }
   return nodes;
 }
-// The graph in text: `rewritten`, with other names and sizes, its independent nodes and inputs in another order and
-// operands that commute swapped, by `random`.
+// Returns the text of the graph: `rewritten` with other names and sizes, its independent nodes and inputs in another
+// order and commutative operands swapped, at `random`.
 std::string TextOf(const std::vector<RandomNode>& nodes, bool rewritten, std::mt19937& random) {
   const int values = 3 + static_cast<int>(nodes.size());
   std::vector<std::string> names;
@@ -178,7 +178,7 @@ TEST(KernelIdentity, RandomGraphsAreOneKernelHoweverTheyAreWrittenAndAnotherWith
   }
 }
 
-// Changes of the computation, or of the way through memory.
+// Changes of the computation, or of the traversal of memory.
 TEST(KernelIdentity, EverythingElseMatters) {
   const std::string base = SpecOf(Graph1());
   const struct {

@@ -14,7 +14,7 @@
 namespace smelt {
 namespace {
 
-// How many operands and results are transposed; what the graph computes stays the same, bit for bit.
+// Returns the number of operands and results that are transposed; the graph's results stay the same, bit for bit.
 int Laid(const std::string& text) {
   std::unique_ptr<Graph> g = ParseOrFail(text);
   const std::vector<Tensor> inputs = InputsOf(*g);
@@ -33,7 +33,7 @@ int Laid(const std::string& text) {
   return *laid;
 }
 
-// Minus the largest of each row.
+// Each row minus its maximum.
 std::string Shifted(const std::string& x, const std::string& then) {
   return "graph(" + x + R"():
   %one : int = prim::Constant[value=1]()
@@ -85,7 +85,7 @@ TEST(LayRows, NorAreFewElements) {
             0);
 }
 
-// Sums along a dim, at places that a kernel computes, of channels that lie innermost.
+// Sums along a dim of channels-last tensors, at indices that a kernel computes.
 std::string SumsOfChannelsLast(const std::string& result) {
   return R"(graph(%x : Float(2, 6, 12, 16, strides=[1152, 192, 16, 1])):
   %dim : int[] = prim::Constant[value=[2]]()

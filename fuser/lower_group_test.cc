@@ -62,7 +62,7 @@ int Count(const std::string& text, const std::string& part) {
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
   return n;
 }
-// The spec of the graph's only kernel.
+// Returns the spec of the graph's only kernel.
 std::string Spec(const std::string& text) {
   auto g = Parse(text);
   for (NodeId n : g->Nodes(g->top())) {
@@ -173,7 +173,7 @@ TEST(LowerGroup, ScatterAddAccumulatesDuplicates) {
   EXPECT_EQ(Elements(r[0]), (std::vector<float>{1101, 1, 12}));
 }
 
-// The same place at each of no iterations is not written, nor is its index wrong.
+// Without iterations nothing is written to the common position, and its index is not checked.
 TEST(LowerGroup, NoIndicesWriteNothing) {
   auto r = RunText(R"(graph(%x : Float(3, 2, strides=[2, 1])):
   %d : int = prim::Constant[value=0]()
@@ -201,7 +201,7 @@ TEST(LowerGroup, PaddingReadsNothingOutside) {
   EXPECT_EQ(Elements(r[0]), (std::vector<float>{9, 0, 1, 9, 2, 3, 9, 9, 9}));
 }
 
-// For one element of the padding the place beside the operand is known, and it is not the operand's.
+// For one element of padding the position next to the operand is known, and it is outside the operand.
 TEST(LowerGroup, AnElementOfThePaddingAloneReadsNothingOutside) {
   auto g = Parse(R"(graph(%x : Float(5, strides=[1])):
   %z : Float(1, strides=[1]) = smelt::FusionGroup_0(%x)
@@ -223,7 +223,7 @@ with smelt::FusionGroup_0 = graph(%x : Float(5, strides=[1])):
   }
 }
 
-// Places in memory are sums of the loops' indices: nothing is divided.
+// Addresses are sums of loop indices: there is no division.
 void ExpectNoDivision(const std::string& spec) {
   EXPECT_EQ(spec.find("div"), std::string::npos) << spec;
   EXPECT_EQ(spec.find("rem"), std::string::npos) << spec;
@@ -339,7 +339,7 @@ TEST(LowerGroup, ElementsRepeatedInPlaceAreReadOnceAVector) {
   std::vector<float> want;
   for (int i = 0; i < 64; ++i) want.push_back(static_cast<float>(i / 2));
   EXPECT_EQ(Elements(RunText(text, {Iota({2, 16})})[0]), want);
-  // Both places of an element are stored by one point of the loops.
+  // One point of the loops stores an element at both of its positions.
   EXPECT_EQ(Count(Spec(text), "load."), 1) << Spec(text);
   EXPECT_EQ(Count(Spec(text), "param float32 w [two]"), 2) << Spec(text);
 }
@@ -354,7 +354,7 @@ TEST(LowerGroup, AWindowsIndexIsThatOfItsFirstMaximumOrOfItsLastNan) {
   return (%z, %i)
 )";
   const float nan = std::nanf("");
-  // PyTorch's answers.
+  // Expected are PyTorch's results.
   const auto r = RunText(text, {Floats({1, 1, 2, 6}, {7, 7, nan, 1, 2, nan, 7, 3, nan, 2, nan, 9})});
   EXPECT_EQ(Elements<int64_t>(r[1]), (std::vector<int64_t>{0, 8, 10}));
   EXPECT_EQ(Elements(r[0])[0], 7);
@@ -362,7 +362,7 @@ TEST(LowerGroup, AWindowsIndexIsThatOfItsFirstMaximumOrOfItsLastNan) {
 }
 
 TEST(LowerGroup, OfRowsOfAFewNumbersAPointOfTheLoopsIsOneRow) {
-  // Boxes: corners from centers and sizes, moved by one box. Which part of the list a number is of is known.
+  // Boxes: corners from centers and sizes, shifted by one box. It is known which part of the list a number belongs to.
   auto text = [](int boxes, int numbers) {
     return absl::Substitute(
         R"(graph(%c : Float($0, $1, strides=[$1, 1]), %s : Float($0, $1, strides=[$1, 1]), %m : Float($2, strides=[1])):
@@ -396,13 +396,13 @@ with smelt::FusionGroup_0 = graph(%c : Float($0, $1, strides=[$1, 1]), %s : Floa
   EXPECT_EQ(Count(Spec(text(20, 2)), "store."), 4) << Spec(text(20, 2));
   EXPECT_EQ(Count(Spec(text(20, 2)), "guard"), 0) << Spec(text(20, 2));
   EXPECT_EQ(Count(Spec(text(20, 2)), "kernel parallel=1"), 1) << Spec(text(20, 2));
-  // Six numbers are a row of their own; and few boxes fill no vectors.
+  // Six numbers form their own row; and few boxes fill no vectors.
   EXPECT_EQ(Count(Spec(text(20, 3)), "store."), 1) << Spec(text(20, 3));
   EXPECT_EQ(Count(Spec(text(5, 2)), "store."), 1) << Spec(text(5, 2));
 }
 
 TEST(LowerGroup, DimsThatCouldBeOneLoopAreOneBesideATransposedOperand) {
-  // Rows and columns of an image whose channels lie innermost, and are the tiles' rows.
+  // Rows and columns of an image whose channels are innermost, and are the tiles' rows.
   const std::string text = R"(graph(%x : Float(2, 8, 3, 5, strides=[120, 1, 40, 8])):
   %z : Float(2, 8, 3, 5, strides=[120, 15, 5, 1]) = smelt::materialize[strides=[120, 15, 5, 1]](%x)
   return (%z)
@@ -514,7 +514,8 @@ TEST(LowerGroup, ShortRowsAreReducedSideBySide) {
   EXPECT_EQ(Elements(RunText(text(32, 3), {Iota({32, 3})})[0]), want);
   EXPECT_TRUE(is_side_by_side(32, 3));
   EXPECT_TRUE(is_side_by_side(150, 512));
-  // Four of them fill no vector; a vector's rows at a power of two push each other out of the cache.
+  // Four of them do not fill a vector; rows of a vector at a distance of a power of two evict each other from the
+  // cache.
   EXPECT_FALSE(is_side_by_side(20, 3));
   EXPECT_FALSE(is_side_by_side(32, 1024));
 }
@@ -547,12 +548,12 @@ TEST(LowerGroup, PlacesThatDataChooseForAllRowsAreReadOnceAVectorOfRows) {
     want.push_back(static_cast<float>(10 * i + 2));
   }
   EXPECT_EQ(Elements(RunText(text, {Iota({32, 10}), Longs({2}, {7, 2})})[0]), want);
-  // The rows are the vector's, along which neither index changes.
+  // The rows are those of the vector, along which neither index changes.
   EXPECT_EQ(Count(Spec(text), "param int64 r [zero]"), 2) << Spec(text);
 }
 
 TEST(LowerGroup, ChannelsThatLieTogetherAreTheVectorWhereDataChoosePlaces) {
-  // Two images of 3 places with 8 channels each, of which two places each are wanted, channels first, and added.
+  // Two images of 3 positions with 8 channels each; two positions of each are selected, channels first, and added.
   const std::string text =
       R"(graph(%x : Float(2, 8, 3, strides=[24, 1, 8]), %i : Long(2, 8, 2, strides=[2, 0, 1]), %j : Long(2, 8, 2, strides=[2, 0, 1])):
   %z : Float(2, 8, 2, strides=[16, 2, 1]) = smelt::FusionGroup_0(%x, %i, %j)
@@ -581,7 +582,7 @@ with smelt::FusionGroup_0 = graph(%0 : Float(2, 8, 3, strides=[24, 1, 8]), %1 : 
 }
 
 TEST(LowerGroup, ADimThatRunsOverTwoOfItsBaseIsTakenApart) {
-  // [2, 12, 4] as [8, 3, 4]: places in the last dim are data's, so that dividing them would take a vector apart.
+  // [2, 12, 4] as [8, 3, 4]: indices in the last dim come from data, so dividing them would break up a vector.
   const std::string text = R"(graph(%x : Float(2, 12, 4, strides=[48, 4, 1]), %i : Long(8, 3, 1, strides=[3, 1, 1])):
   %z : Float(8, 3, 1, strides=[3, 1, 1]) = smelt::FusionGroup_0(%x, %i)
   return (%z)
@@ -604,7 +605,7 @@ with smelt::FusionGroup_0 = graph(%0 : Float(2, 12, 4, strides=[48, 4, 1]), %1 :
 }
 
 TEST(LowerGroup, APlaceOfAFoldSumsTheElementsThatReachIt) {
-  // Windows of 3 every 2 places: x[k][b] = 2 * k + b is element k of window b.
+  // Windows of 3 at every second position: x[k][b] = 2 * k + b is element k of window b.
   const std::string text = R"(graph(%x : Float(1, 3, 2, strides=[6, 2, 1])):
   %o : int[] = prim::Constant[value=[1, 5]]()
   %k : int[] = prim::Constant[value=[1, 3]]()
@@ -618,7 +619,7 @@ TEST(LowerGroup, APlaceOfAFoldSumsTheElementsThatReachIt) {
 }
 
 TEST(LowerGroup, WindowsOfOtherLengthsAreReadAlongThemselves) {
-  // 10 elements in 3 windows: [0, 4), [3, 7), [6, 10). Each starts where a division says.
+  // 10 elements in 3 windows: [0, 4), [3, 7), [6, 10). The start of each is computed by a division.
   const std::string text = R"(graph(%x : Float(2, 1, 10, strides=[10, 10, 1])):
   %o : int[] = prim::Constant[value=[3]]()
   %z : Float(2, 1, 3, strides=[3, 3, 1]) = aten::adaptive_avg_pool1d(%x, %o)

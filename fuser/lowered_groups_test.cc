@@ -13,7 +13,7 @@
 namespace smelt {
 namespace {
 
-// %z and %y are results of the group; what is added to %x is 1.
+// %z and %y are results of the group; 1 is added to %x.
 constexpr char kGraph[] = R"(graph(%x : Float(4, 6, strides=[6, 1]), %w : Float(4, 6, strides=[6, 1])):
   %z : Float(4, 6, strides=[6, 1]), %y : Float(4, 6, strides=[6, 1]) = smelt::FusionGroup_0(%x)
   %v : Float(4, 6, strides=[6, 1]) = aten::relu(%y)
@@ -37,7 +37,7 @@ class LoweredGroupsTest : public testing::Test {
     EXPECT_EQ(lowered_.reused(), 0);
   }
 
-  // As the memo gives it; it must be what LowerGroup gives at this moment.
+  // Returns the memo's result, which must equal the current result of LowerGroup.
   LoweredKernel Lower() {
     auto kept = lowered_.Lower(*g_, n_, layout_);
     auto fresh = LowerGroup(*g_, n_, layout_);

@@ -1,4 +1,4 @@
-// Every recorded call of a pure operator that kernels do: the kernels' answers are PyTorch's.
+// For every recorded call of a pure operator that kernels support, the kernels' results equal PyTorch's.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -89,8 +89,8 @@ ValueId AddArgument(Built& b, const AnswerValue& v, const Type& type) {
   }
 }
 
-// Where PyTorch's vectorized code leaves IEEE arithmetic or what the operator is said to compute, and what is not
-// kernels' to mend.
+// Where PyTorch's vectorized code deviates from IEEE arithmetic or from the operator's definition, and what kernels
+// cannot correct.
 const std::map<std::string, const char*>& Known() {
   static const auto* const kKnown = new std::map<std::string, const char*>{
       {"aten::cosh", "float32 overflows at 89"},
@@ -128,7 +128,7 @@ struct Tally {
   }
 };
 
-// The outputs as they are recorded, lists flattened.
+// Collects the recorded outputs, with lists flattened.
 void Flatten(const std::vector<AnswerValue>& values, std::vector<Tensor>* out) {
   for (const AnswerValue& v : values) {
     if (v.kind == OpArg::Kind::kTensor) out->push_back(v.tensor);

@@ -145,7 +145,7 @@ TEST(OverlayRegions, WhatRunsAcrossRowsIsWritten) {
   EXPECT_EQ(f.groups(), Groups{}) << f.Edges();
 }
 
-// x.mul_(2), x[1:] = x[:-1]: in one kernel neither could be done in x.
+// x.mul_(2), x[1:] = x[:-1]: in one kernel neither could be computed in x.
 TEST(OverlayRegions, WhatIsMadeOfAnInputThatTheCallRewritesIsWritten) {
   const std::string text = R"(graph(%x : Float(8, 32, strides=[32, 1])):
   %two : int = prim::Constant[value=2]()

@@ -33,14 +33,14 @@ int Splits(const std::string& text) { return SplitReductions(*ParseOrFail(text))
 TEST(SplitReductions, AMeanOverShortRowsInMemoryIsOneOfMeans) {
   const std::string text = Centered(4, "2048, 4, 1, 32");
   EXPECT_EQ(Splits(text), 1);
-  // The same numbers, and the number of each group stands in memory for each of its channels.
+  // The numbers are the same, and each group's number is stored once per channel.
   Fused f = FuseText(text, 1e-5f);
   int stored = 0;
   for (NodeId n : f.graph->AllNodes()) stored += f.graph->node(n).op == "aten::repeat";
   EXPECT_EQ(stored, 1);
 }
 
-// A branch's own number is none that is there behind it.
+// A value of a branch does not exist after the branch.
 TEST(SplitReductions, WhatABranchReadsRepeatedIsRepeatedInIt) {
   const std::string text = absl::StrReplaceAll(Centered(4, "2048, 4, 1, 32"), {{"graph(", "graph(%p : bool, "},
                                                                                {"  %c : ", R"(

@@ -19,7 +19,7 @@ using Inputs = std::vector<int>;
 Inputs WithStridesOfOnes(const Graph& g) { return ArgumentsWithStridesOfOnes(g, LayoutInference(g)); }
 Inputs OfAnyStrides(const Graph& g) { return ArgumentsOfAnyStrides(g, LayoutInference(g)); }
 
-// A program of images x with these sizes and strides, joined along their channels.
+// A program that joins images x with these sizes and strides along their channels.
 std::unique_ptr<Graph> Joined(const std::string& type, const std::string& nodes) {
   auto g = ParseGraph(absl::StrCat("graph(%other : Float(3, strides=[1]), %x : Float", type, R"():
   symbol n in [2, 64] hint 4
@@ -97,7 +97,7 @@ TEST(AnyStrides, WhatIsSeenUnderOtherSizesInPlaceOrInMemoryDecides) {
 }
 
 TEST(AnyStrides, WhatTwoInputsDecideTogetherNoneIsFreeOf) {
-  // Joined, they are channels-last where both are.
+  // The result is channels-last if both are.
   auto g = ParseGraph(R"(graph(%x : Float(2, 3, 4, 5, strides=[60, 20, 5, 1]),
       %y : Float(2, 3, 4, 5, strides=[60, 20, 5, 1])):
   %1 : int = prim::Constant[value=1]()

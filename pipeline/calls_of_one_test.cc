@@ -17,7 +17,7 @@ namespace {
 
 using Sets = std::vector<std::set<std::string>>;
 
-// A program of x, whose sizes n and m an export takes to be at least 2 and accepts from 1 on.
+// A program of x, whose sizes n and m an export assumes to be at least 2 and accepts from 1 on.
 std::unique_ptr<Graph> Program(const std::string& type, const std::string& nodes) {
   auto g = ParseGraph(absl::StrCat("graph(%x : Float", type,
                                    "):\n  symbol m in [2, 64] hint 5\n  symbol n in [2, 64] hint 4\n"
@@ -60,7 +60,7 @@ TEST(CallsOfOne, WhereNobodySeesHowTheyLieNothingIsAsked) {
 }
 
 TEST(CallsOfOne, TwoSizesThatMakeAViewOfACopyTogetherAreASet) {
-  // An image of one pixel lies alike in both formats.
+  // An image of one pixel has the same layout in both formats.
   const auto g = Program("(2, 3, n, m, strides=[3*m*n, 1, 3*m, 3])", R"(  %y : Tensor = aten::exp(%x)
   %z : Tensor = aten::flatten.using_ints(%y, %1, %3)
   %w : Tensor = aten::add_.Scalar(%z, %1, %1)

@@ -22,7 +22,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// An empty folder of the test's own.
+// Makes an empty folder for the test.
 std::string Folder(const std::string& name) {
   const char* folder = std::getenv("TEST_TMPDIR");
   const std::string path = absl::StrCat(folder != nullptr ? folder : "/tmp", "/", name);
@@ -65,7 +65,7 @@ TEST(CompileTest, MemoryThatRunsOutIsAResourceAndLeavesNoFile) {
   const absl::Status s = CompileToFile(*SmallGraph(), absl::StrCat(folder, "/a.smb"), options).status();
   EXPECT_TRUE(absl::IsResourceExhausted(s)) << s;
   EXPECT_TRUE(std::filesystem::is_empty(folder));
-  // The process goes on, and so does the next compilation.
+  // The process continues, and so does the next compilation.
   options.on_phase = nullptr;
   EXPECT_TRUE(CompileToFile(*SmallGraph(), absl::StrCat(folder, "/a.smb"), options).ok());
 }

@@ -10,7 +10,7 @@
 namespace smelt {
 namespace {
 
-// The rows of a list that a loop may change, of which TorchScript says nothing.
+// The rows of a list that a loop may change, about which TorchScript knows nothing.
 constexpr char kChangingList[] = R"(graph(%x : Float(3, 4, strides=[4, 1]), %n : int):
   %zero : int = prim::Constant[value=0]()
   %yes : bool = prim::Constant[value=1]()

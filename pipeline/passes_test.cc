@@ -1,6 +1,6 @@
-// Each file testdata/passes/PASS/CASE.ir is a program before a pass and, behind the line "# after", the program that
-// the pass makes of it. Passes that must come first run first, as smelt-opt runs them. The evaluator checks besides
-// that both programs mean the same.
+// Each file testdata/passes/PASS/CASE.ir is a program before a pass and, after the line "# after", the program that the
+// pass makes of it. Prerequisite passes run first, as in smelt-opt. The evaluator also checks that both programs mean
+// the same.
 #include "smelt/pipeline/passes.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ std::vector<PassCase> Cases() {
   return out;
 }
 
-// Without comments and empty lines.
+// Returns the program without comments and empty lines.
 std::string Program(absl::string_view text) {
   std::string out;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {

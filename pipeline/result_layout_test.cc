@@ -20,7 +20,7 @@ std::unique_ptr<Graph> Parse(const std::string& text) {
   return g.ok() ? *std::move(g) : nullptr;
 }
 
-// The strides of the first result of the node that makes %name, for operands with these layouts.
+// Returns the strides of the first result of the node that makes %name, for operands with these layouts.
 Strides StridesOf(const Graph& g, const char* name, const std::vector<Geometry>& operands) {
   const Node& node = g.node(g.value(g.FindValue(name)).def);
   const std::vector<ValueId> inputs(node.inputs.begin(), node.inputs.end());

@@ -1,5 +1,5 @@
-// Running at sizes already seen allocates nothing beyond results that the caller did not provide. A program of its own:
-// it counts every operator new.
+// A run with sizes that occurred before allocates nothing except results that the caller did not provide. A program of
+// its own, because it counts every operator new.
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -66,7 +66,7 @@ TEST(AllocationTest, NothingIsAllocatedAtSizesAlreadySeen) {
     const auto run_all = [&] {
       for (size_t i = 0; i < args.size(); ++i) ASSERT_TRUE(instance->RunInto(args[i], &outputs[i]).ok());
     };
-    // oneDNN itself allocates a little in each execution of a primitive: counted apart, below.
+    // oneDNN itself allocates a little in each execution of a primitive, which is counted separately below.
     run_all();
     run_all();
     const int64_t before = g_allocations;

@@ -20,7 +20,7 @@ std::string Bytes(const std::vector<float>& v) {
   return std::string(reinterpret_cast<const char*>(v.data()), v.size() * 4);
 }
 
-// A case file as PyTorch's side writes it: storages as bytes, the case as JSON.
+// A case file as the PyTorch scripts write it: storages as bytes, the case as JSON.
 struct CaseFile {
   std::map<std::string, std::string> storages;
   std::string json;
@@ -68,7 +68,7 @@ std::shared_ptr<const Program> Model() {
   return b.Load();
 }
 
-// x lies in the middle of its storage.
+// x is in the middle of its storage.
 CaseFile Right() {
   CaseFile c;
   c.storages = {{"c0.s0", Bytes({9, -1, 2, -3, 4, 9})},
@@ -94,7 +94,7 @@ CaseReport RunOk(const CaseFile& c, int repeat = 1) {
   return r.ok() ? *std::move(r) : CaseReport();
 }
 
-// The case with a piece of its JSON replaced.
+// Returns the case with a piece of its JSON replaced.
 CaseFile With(const std::string& from, const std::string& to) {
   CaseFile c = Right();
   const size_t at = c.json.find(from);
@@ -145,7 +145,7 @@ TEST(CaseTest, AnArgumentsBytesAreComparedInsideAndOutsideOfEveryTensor) {
 
 TEST(CaseTest, WhoSharesMemoryAndWhoIsTheSameIsCompared) {
   ExpectFailure(With(", \"same_as_arg\": 0", ""), "outputs[0]", "the very argument 0, but another tensor is expected");
-  // The first output was expected to be fresh, but lives in the argument.
+  // The first output was expected to be fresh, but shares the argument's memory.
   CaseFile c = With(
       R"({"storage": "c0.s0.after", "dtype": "float32", "sizes": [4], "strides": [1], "offset": 1, "same_as_arg": 0})",
       R"({"storage": "c0.o1", "dtype": "float32", "sizes": [4], "strides": [1], "offset": 0})");
@@ -242,7 +242,7 @@ TEST(CaseTest, HostileFilesAreErrorsNeverCrashes) {
            {"\"rtol\"", "rtol"}}) {
     EXPECT_EQ(status(With(from, to)).code(), absl::StatusCode::kDataLoss) << from << " -> " << to;
   }
-  // The elements of a wrongly shaped tensor must not be looked up outside its storage.
+  // The elements of a tensor with a wrong shape must not be read outside its storage.
   CaseFile c = With(R"("after_args": [{"name": "x", "storage": "c0.s0.after", "dtype": "float32", "sizes": [4])",
                     R"("after_args": [{"name": "x", "storage": "c0.s0.after", "dtype": "float32", "sizes": [400000])");
   EXPECT_EQ(status(c).code(), absl::StatusCode::kDataLoss);

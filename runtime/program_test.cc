@@ -93,7 +93,7 @@ TEST(ProgramTest, AResultIsComputedInTheCallersMemory) {
   ASSERT_TRUE(i->RunInto({VectorOf({1, 2, 3})}, &outputs).ok());
   EXPECT_TRUE(outputs[0].tensor().IsSame(y));
   EXPECT_THAT(FloatsOf(y), ElementsAre(2, 3, 4));
-  // Strided memory, and memory that the model still reads: by a copy.
+  // Strided memory, and memory that the model reads later, are written by a copy.
   Tensor wide = VectorOf({9, 9, 9, 9, 9, 9});
   outputs = {wide.View({{3}, {2}, 0})};
   ASSERT_TRUE(i->RunInto({VectorOf({1, 2, 3})}, &outputs).ok());
@@ -164,7 +164,7 @@ TEST(AliasVariantTest, TheCallsPatternChoosesThePlan) {
   EXPECT_EQ(i->last_call().variant, AliasVariant::kDuplicate);
   EXPECT_THAT(FloatsOf(out[1].tensor()), ElementsAre(1, 3, 1, 5));
 
-  // Another tensor over the same memory is the same to a model that changes no geometry.
+  // To a model that changes no geometry, another tensor over the same memory is the same tensor.
   Tensor twin = VectorOf({-1, 2, -3, 4});
   out = RunOk(*i, {twin, twin.View(twin.geometry())});
   EXPECT_EQ(i->last_call().variant, AliasVariant::kDuplicate);
@@ -367,7 +367,7 @@ TEST(ConventionTest, TwoViewsOfOneIntermediateShareItsStorage) {
 }
 
 TEST(ConventionTest, OfTheCallersMemoryAViewOfAnIntermediateWritesItsElementsOnly) {
-  // f(x): return a view of x + 1: all of it, some of it, some of it twice.
+  // f(x): returns a view of x + 1: all of it, part of it, part of it twice.
   struct View {
     std::vector<int64_t> sizes, strides;
     std::vector<float> want;
@@ -583,7 +583,7 @@ TEST(StepTest, GeometryIsCheckedBeforeAnythingIsWritten) {
 }
 
 TEST(StepTest, GuardsAndExportedStridesChooseAPlan) {
-  // Plan 0 for contiguous x of at least 3 elements, else a refusal that says why.
+  // Plan 0 for contiguous x of at least 3 elements, else a refusal with the reason.
   HandBundle b;
   const int n = b.Symbol("n", fb::SymbolSource::ArgSize, 0, 0);
   b.VectorArg("x", n);

@@ -60,7 +60,7 @@ TEST(ThreadPoolTest, WhatWorkThrowsComesToItsCallerAndThePoolWorksOn) {
   }
 }
 
-// In a process that may have no more threads; as root the limit holds for other users only.
+// Runs in a process that may not start more threads; for root the limit holds only for other users.
 [[noreturn]] void RunWithoutThreads() {
   rlimit none = {};
   if (setrlimit(RLIMIT_NPROC, &none) != 0 || (geteuid() == 0 && setuid(65534) != 0)) _exit(2);

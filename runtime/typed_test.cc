@@ -7,7 +7,7 @@
 namespace smelt {
 namespace {
 
-// As smelt_cc_library makes them.
+// The types that smelt_cc_library generates.
 struct Inputs {
   TensorOf<float, kAnySize, 8> x;
   TensorOf<int64_t, 3> indices;
@@ -21,7 +21,7 @@ concept CanBeScale = requires(TensorOf<float, kAnySize, 8> x, T t) {
   Inputs{.x = x, .indices = TensorOf<int64_t, 3>::Empty(), .scale = t};
 };
 
-// Arguments that do not fit do not compile: dtype, rank, a size, a tensor without a type, nothing at all.
+// Wrong arguments do not compile: dtype, rank, a size, a tensor without a type, none at all.
 static_assert(CanBeX<TensorOf<float, kAnySize, 8>>);
 static_assert(!CanBeX<TensorOf<double, kAnySize, 8>>);
 static_assert(!CanBeX<TensorOf<float, 8>>);

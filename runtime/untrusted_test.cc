@@ -1,5 +1,5 @@
-// Hostile bundles: whatever is in them, whose digests are right, loading gives a program or an error. No crash, no
-// hang, no memory out of proportion. (Nothing is run: running a bundle runs its code.)
+// Hostile bundles with correct digests: loading gives a program or an error for any contents. No crash, no hang, no
+// excessive memory. (Nothing is run: running a bundle runs its code.)
 #include <cstring>
 #include <functional>
 #include <tuple>
@@ -28,7 +28,7 @@ int64_t Odd() {
   return Random() % 3 == 0 ? static_cast<int64_t>(Random() % 40) : kValues[Random() % std::size(kValues)];
 }
 
-// A bundle with some of everything.
+// A bundle with one of everything.
 HandBundle Everything() {
   HandBundle b;
   const int n = b.Symbol("n", fb::SymbolSource::ArgSize, 0, 0);
@@ -203,7 +203,7 @@ TEST(UntrustedTest, AThousandMutationsOfFieldsWithTheRightDigests) {
       case 1:
       case 2:
       case 3:
-        // Constants become strange sizes.
+        // Changes constants to unusual sizes.
         for (fb::ExprNode& e : b.exprs) {
           if (e.op() == fb::ExprOp::Constant && Random() % 8 == 0) e = fb::ExprNode(e.op(), 0, 0, 0, Odd());
         }
@@ -308,7 +308,7 @@ TEST(UntrustedTest, AThousandMutationsOfFieldsWithTheRightDigests) {
   EXPECT_GT(refused, 300);
 }
 
-// Returns the message of loading the bundle with everything after `change`.
+// Returns the message of loading Everything() after `change`.
 std::string MessageAfter(const std::function<void(fb::BundleT&)>& change) {
   HandBundle hand = Everything();
   change(hand.raw());
@@ -377,7 +377,7 @@ fb::EagerProgramT& AddEagerPlan(fb::BundleT& b) {
 }
 
 TEST(UntrustedTest, ABlockThatNoStepEntersIsRefused) {
-  // Each would have loading or inspecting write or read outside of memory.
+  // Each would make loading or inspecting write or read outside of memory.
   EXPECT_THAT(MessageAfter([](fb::BundleT& b) { AppendBlock<fb::AllocT>(*b.plans[0]).slot = 100'000'000; }),
               HasSubstr("plan 0: block 3 is never entered"));
   EXPECT_THAT(MessageAfter([](fb::BundleT& b) { AppendBlock<fb::LibraryCallT>(*b.plans[1]).outputs = {0, 7000}; }),
@@ -438,7 +438,7 @@ TEST(UntrustedTest, StringsThatAreNotUtf8AreRefused) {
       },
   };
   for (size_t i = 0; i < strings.size(); ++i) {
-    // Bytes that begin nothing, that are cut off, overlong, a surrogate, beyond the last character.
+    // A lone continuation byte, truncated, overlong, a surrogate, beyond the last character.
     for (const char* text : {"\xff", "\x80", "a\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80"}) {
       EXPECT_THAT(MessageAfter([&](fb::BundleT& b) { strings[i](b) = text; }), HasSubstr("is not UTF-8")) << i;
     }
@@ -490,7 +490,7 @@ TEST(UntrustedTest, FieldsThatNoPlanUsesAreVerifiedAllTheSame) {
 }
 
 TEST(UntrustedTest, AListOfStringsThatManyTablesNameIsRefusedAtOnce) {
-  // FlatBuffers' verifier would look at 10^10 strings.
+  // FlatBuffers' verifier would visit 10^10 strings.
   constexpr int kMany = 100'000;
   flatbuffers::FlatBufferBuilder f;
   const auto feature = f.CreateString("avx2");
@@ -539,7 +539,7 @@ HandBundle MatmulOf(int64_t m, int64_t k, int64_t n) {
 }
 
 TEST(UntrustedTest, LoadingPreparesNoLibraryCallOutOfProportionToTheFile) {
-  // Packed, 4 TB; and 67 million tiles.
+  // Packed it would take 4 TB; the other has 67 million tiles.
   for (auto [m, k, n] :
        {std::tuple(2, 1 << 20, 1 << 20), std::tuple(2, 1 << 15, 1 << 14), std::tuple(INT32_MAX, 2, 3)}) {
     auto program = MatmulOf(m, k, n).TryLoad();

@@ -68,7 +68,7 @@ TEST(GraphCodecTest, AMillionNodesAreEncodedAndDecoded) {
   EXPECT_EQ((*again)->num_nodes(), 1000000);
 }
 
-// A graph with two weights in one storage of 64 floats, counted up.
+// A graph with two weights in one storage of 64 consecutive floats.
 std::unique_ptr<Graph> WithWeights() {
   auto g = std::make_unique<Graph>();
   for (int s = 0; s < 2; ++s) {
@@ -191,7 +191,7 @@ TEST(GraphCodecTest, ATypeThatIsWrittenOutForMillionsOfValuesIsRefused) {
   EXPECT_THAT(decoded.status().message(), HasSubstr("out of proportion to the file"));
 }
 
-// Graphs in the nodes of blocks of graphs: each level has `blocks` blocks in each other and a graph in the innermost.
+// Graphs in the nodes of blocks of graphs: each level has `blocks` nested blocks and a graph in the innermost.
 std::unique_ptr<Graph> Nested(int graphs, int blocks) {
   auto g = std::make_unique<Graph>();
   BlockId block = g->top();

@@ -1,5 +1,5 @@
-// How far float32 reductions are from what they are in wider arithmetic: no further than eager PyTorch's, whose errors
-// (root of the mean square, in units of the results' largest) stand beside the limits.
+// The distance of float32 reductions from wider arithmetic: not larger than that of eager PyTorch, whose errors (root
+// mean square, relative to the largest result) are noted next to the limits.
 #include <cmath>
 #include <functional>
 #include <memory>

@@ -1,4 +1,5 @@
-// Calls whose arguments share memory as the export did not foresee, and what the plans for them move.
+// Calls whose arguments share memory in ways that the export did not foresee, and the bytes that the plans for them
+// move.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -84,7 +85,8 @@ TEST(WrittenAtTheEndTest, ArgumentsThatShareMemoryAreRefusedAndOthersAreNot) {
 }
 
 TEST(RefusedCastTest, AFloatIsNotAddedToIntegersInPlace) {
-  // PyTorch: result type Float can't be cast to the desired output type Long. In a branch only where it is taken.
+  // PyTorch: result type Float can't be cast to the desired output type Long. In a branch it fails only if the branch
+  // is taken.
   for (const char* text : {R"(
 graph(%a : Long(3, strides=[1]), %b : Float(3, strides=[1]), %p : bool):
   %one : int = prim::Constant[value=1]()
@@ -248,7 +250,8 @@ TEST(RegionalCopyBackTest, TheBundleNamesTheRegionsThatAreWritten) {
 
 // --- patterns behind the compiled ones ---
 
-// The reshape is a view or a copy: the argument's strides say which, so that only the eager-order plan fits others.
+// The reshape is a view or a copy, depending on the argument's strides, so that only the eager-order plan fits other
+// strides.
 constexpr char kFlattened[] = R"(
 graph(%a : Float(2, 3, strides=[3, 1]), %b : Float(2, 3, strides=[3, 1])):
   %one : int = prim::Constant[value=1]()
@@ -266,7 +269,7 @@ TEST(EagerOrderTest, ReshapeIsAViewOrACopyAsTheCallsStridesSay) {
   EXPECT_EQ(m.instance->last_call().variant, AliasVariant::kDistinct);
   EXPECT_EQ(a.data_as<float>()[5], 6);  // a view: written
 
-  // Two boxes of one tensor, rows apart: the reshape copies, a is not written through it.
+  // Two boxes of one tensor whose rows are not adjacent: the reshape copies, and a is not written through it.
   const Tensor base = Counting(24);
   a = base.View({{2, 3}, {12, 1}, 0});
   b = base.View({{2, 3}, {12, 1}, 2});
@@ -279,7 +282,7 @@ TEST(EagerOrderTest, ReshapeIsAViewOrACopyAsTheCallsStridesSay) {
 }
 
 TEST(EagerOrderTest, ARefusalLeavesEverythingAsItWas) {
-  // c.add_(b) overlaps partially: PyTorch refuses, after a has been written.
+  // c.add_(b) overlaps partially: PyTorch refuses, after it has written a.
   Loaded m = CompileAndLoad(R"(
 graph(%a : Float(2, 3, strides=[3, 1]), %b : Float(8, strides=[1]), %c : Float(8, strides=[1])):
   %one : int = prim::Constant[value=1]()
@@ -299,8 +302,8 @@ graph(%a : Float(2, 3, strides=[3, 1]), %b : Float(8, strides=[1]), %c : Float(8
   for (int64_t i = 0; i < 40; ++i) EXPECT_EQ(base.data_as<float>()[i], static_cast<float>(i)) << i;
 }
 
-// 1 is added to what of %x lies at row %n, or from there on: as an archive says it, where the number of the row is
-// known as the symbol u0.
+// Adds 1 to row %n of %x, or to the rows from there on, in the form of an archive, where the number of the row is known
+// as the symbol u0.
 Loaded AddsToRows(absl::string_view row, const std::string& name) {
   auto g = ParseGraph(absl::StrCat(R"(
 graph(%x : Float(6, 3, strides=[3, 1]), %n : Long()):
@@ -340,7 +343,7 @@ TEST(DataPlaceTest, ARowThatTheDataChooseIsWrittenInAnArgumentOfOtherStrides) {
   EXPECT_EQ(m.instance->last_call().variant, AliasVariant::kOverlap);
   for (int k = 0; k < 40; ++k) EXPECT_EQ(base.data_as<float>()[k], k + (k == 13 || k == 15 || k == 17)) << k;
 
-  // PyTorch refuses: the elements of the row are one.
+  // PyTorch refuses: the elements of the row have the same address.
   const Tensor column = Counting(6);
   out = m.instance->Run({column.View({{6, 3}, {1, 0}, 0}), n});
   EXPECT_EQ(out.status().code(), absl::StatusCode::kFailedPrecondition);
@@ -463,7 +466,7 @@ graph(%x : Float(3, 4, strides=[4, 1]), %y : Float(3, 4, strides=[4, 1])):
 }
 
 TEST(OtherStridesTest, AResultThatMayBeTheArgumentItselfIsMadeInEagerOrder) {
-  // For a contiguous x it is a copy, for the transpose of contiguous memory it is that memory.
+  // For a contiguous x it is a copy; for the transpose of contiguous memory it is that memory.
   Loaded m = CompileAndLoad(R"(
 graph(%x : Float(3, 4, strides=[4, 1])):
   %t : Tensor = aten::t(%x)
@@ -493,7 +496,7 @@ TEST(EagerOrderTest, NoneRefusesWhatIsNotCompiled) {
 }
 
 TEST(EagerOrderTest, ALoopThatCannotBeMadePureRuns) {
-  // After an odd number of trips the caller's arguments have changed places: each was written through either name.
+  // After an odd number of iterations the caller's arguments are swapped: each was written under either name.
   Loaded m = CompileAndLoad(R"(
 graph(%a : Float(3, strides=[1]), %b : Float(3, strides=[1]), %n : int):
   %true : bool = prim::Constant[value=1]()
@@ -516,7 +519,7 @@ graph(%a : Float(3, strides=[1]), %b : Float(3, strides=[1]), %n : int):
 
 // --- loops ---
 
-// How many elements each copy moves that a loop makes on every trip.
+// Returns the number of elements that each copy in a loop moves in every iteration.
 std::vector<int64_t> CopiesInBody(const std::string& path) {
   auto container = Container::Open(path, ContentKind::kBundle);
   SMELT_CHECK_OK(container.status());
@@ -579,7 +582,7 @@ graph(%x : Float(64, 32, strides=[32, 1]), %n : Long(strides=[])):
 )",
                         path)
                   .ok());
-  // A copy of the 64 x 32 tensor in a trip would be one of 2,048 elements.
+  // A copy of the 64 x 32 tensor in an iteration would move 2,048 elements.
   for (int64_t elements : CopiesInBody(path)) EXPECT_LE(elements, 32);
   const Tensor x = Counting(64 * 32).View({{64, 32}, {32, 1}, 0});
   const Tensor y = RunBundle(path, {x, Trips(5)})[0].tensor();
@@ -591,8 +594,8 @@ graph(%x : Float(64, 32, strides=[32, 1]), %n : Long(strides=[])):
 
 TEST(CarriedTensorTest, ALoopThatMakesWhatItCarriesAnewPutsItInItsPlace) {
   const std::string path = Scratch("anew.smb");
-  // One more, then a product with a matrix, which may not write over what it reads; and a kernel that may. (A matrix of
-  // at most 4 by 4 would be multiplied in the kernel that adds one.)
+  // Adds one, then multiplies by a matrix, which must not overwrite its operand; and a kernel that may. (A matrix of at
+  // most 4 by 4 would be multiplied in the kernel that adds one.)
   ASSERT_TRUE(CompileTo(R"(
 graph(%x : Float(2, 5, strides=[5, 1]), %w : Float(5, 5, strides=[5, 1]), %n : Long(strides=[])):
   %one : int = prim::Constant[value=1]()
@@ -674,7 +677,7 @@ graph(%x : Float(8, strides=[1]), %n : Long(strides=[])):
 
 // --- verification ---
 
-// Turns the first subtraction into an addition: what a wrong pass might do.
+// Turns the first subtraction into an addition, as a faulty pass might.
 bool Break(Graph& g) {
   for (NodeId n : g.AllNodes()) {
     if (g.node(n).op.full() == "aten::sub.Tensor") {

@@ -1,6 +1,6 @@
-// Bundles of real models, damaged in a thousand ways and sealed again with correct digests, so that what lies behind
-// the digest check is tested: loading and inspecting either work or say that the file is corrupt. None of their code is
-// run.
+// Damages bundles of real models in a thousand ways and seals them again with correct digests, so that the code after
+// the digest check is tested: loading and inspecting either work or report that the file is corrupt. None of their code
+// is run.
 #include <cstdlib>
 #include <cstring>
 #include <random>
@@ -22,7 +22,7 @@ absl::Span<const uint8_t> Bytes(const std::string& s) {
   return absl::Span<const uint8_t>(reinterpret_cast<const uint8_t*>(s.data()), s.size());
 }
 
-// The codes that the command line answers with 3, 4, 5 or 6.
+// Returns whether the command line exits with 3, 4, 5 or 6 for this code.
 bool IsTheFilesFault(const absl::Status& s) {
   return absl::IsDataLoss(s) || absl::IsInvalidArgument(s) || absl::IsOutOfRange(s) || absl::IsUnimplemented(s) ||
          absl::IsFailedPrecondition(s) || absl::IsResourceExhausted(s);
@@ -51,7 +51,7 @@ void Check(const std::string& mutant, const std::string& what) {
 class BundleHostileTest : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    // From the plain build when this is a sanitized one: .ci/run says where.
+    // The bundles of the plain build if this is a sanitized one; .ci/run sets the variable.
     const char* folder = std::getenv("SMELT_TEST_BUNDLES");
     const std::string path = absl::StrCat(folder ? folder : "tools/hostile_bundles", "/", GetParam(), ".smb");
     auto bytes = ReadFile(path);

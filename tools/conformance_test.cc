@@ -1,5 +1,5 @@
-// Every model of testdata/ against what PyTorch answered, from bundles that are made beforehand: by several callers at
-// a time, each with several threads. Under a sanitizer, SMELT_TEST_BUNDLES names the bundles of the plain build.
+// Compares every model of testdata/ with PyTorch's results, from bundles that are made beforehand: several callers at a
+// time, each with several threads. Under a sanitizer, SMELT_TEST_BUNDLES names the bundles of the plain build.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>

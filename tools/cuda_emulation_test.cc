@@ -1,6 +1,6 @@
-// Every model and every scenario with its kernels made for CUDA: compiled as for any machine, then each kernel's code
-// replaced by a jump into the emulation of its CUDA form (codegen/cuda_emulation.h), whose threads go in lockstep. All
-// must hold as they do with the CPU's kernels, and no two accesses may race.
+// Runs every model and every scenario with its kernels made for CUDA: compiles as usual, then replaces each kernel's
+// code by a jump into the emulation of its CUDA form (codegen/cuda_emulation.h), whose threads run in lockstep. All
+// results must be correct as with the CPU's kernels, and no two accesses may race.
 #include "smelt/codegen/cuda_emulation.h"
 
 #include <cstring>
@@ -25,7 +25,7 @@
 namespace smelt {
 namespace {
 
-// The emulation of a kernel, each made once.
+// Returns the emulation of a kernel, each made once.
 absl::StatusOr<CudaEmulation*> EmulationOf(const std::string& spec) {
   static auto* const kernels = new std::map<std::string, std::unique_ptr<CudaEmulation>>();
   auto& kernel = (*kernels)[spec];
@@ -46,7 +46,7 @@ std::string JumpTo(KernelEntry entry) {
   return code;
 }
 
-// The bundle at `path` with its kernels' code replaced, and the emulations.
+// Replaces the code of the kernels in the bundle at `path`, and returns the emulations.
 absl::StatusOr<std::vector<CudaEmulation*>> EmulateKernels(const std::string& path) {
   SMELT_ASSIGN_OR_RETURN(std::shared_ptr<const Container> container, Container::Open(path, ContentKind::kBundle));
   const int metadata = container->Find(SegmentKind::kMetadata);

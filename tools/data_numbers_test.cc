@@ -1,5 +1,5 @@
-// Numbers that a model reads out of its tensors, as bounds of slices and as indices. Expected is what Python's slices
-// of a list hold.
+// Numbers that a model reads from its tensors, as bounds of slices and as indices. Expected are Python's slices of a
+// list.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kRows = 6;
 
-// The graph of `body`, whose %k, read from %n, is any number: as an archive has it where the model checks nothing.
+// The graph of `body`, whose %k, read from %n, is any number, as in an archive of a model that checks nothing.
 std::unique_ptr<Instance> Reads(absl::string_view body, const std::string& name) {
   auto instance = InstanceOf(absl::StrCat(R"(
 graph(%x : Float(6, 2, strides=[2, 1]), %n : Long()):
@@ -43,7 +43,7 @@ Tensor Number(int64_t k) {
   return n;
 }
 
-// x[begin:end] of a list of kRows, as Python counts.
+// x[begin:end] of a list of kRows, with Python's counting.
 struct Rows {
   int begin, end;
 };

@@ -1,4 +1,4 @@
-// Sizes that only a call says, which the example made equal.
+// Sizes that are known only in a call and are equal in the example.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -42,7 +42,7 @@ Tensor Counting(int64_t rows, int64_t columns) {
   return t;
 }
 
-// 16 elements in other shapes, then fewer in the one and fewer in the other: PyTorch refuses those.
+// 16 elements in other shapes, then fewer in one and fewer in the other: PyTorch refuses those.
 void ExpectEqualSizesAreAsked(Instance& instance, float first, float last) {
   auto out = instance.Run({Counting(4, 4), Counting(2, 8)});
   ASSERT_TRUE(out.ok()) << out.status();
@@ -77,7 +77,7 @@ TEST(DynamicSizesTest, SoAreThePartsOfAStack) {
                            0, 15);
 }
 
-// A copy that is none where a dim has one element, written in place: who returns what was copied shows it.
+// A copy that is none if a dim has one element, written in place: the returned original shows it.
 TEST(DynamicSizesTest, AWriteIntoACopyIsSeenWhereACallNeedsNone) {
   auto instance = InstanceOf(R"(
 graph(%x : Float(s0, s1, strides=[s1, 1])):
@@ -167,7 +167,7 @@ TEST(DynamicSizesTest, NumbersComputedFromSizesAreStepsOfACompiledPlan) {
   }
 }
 
-// One query, which the first of two keys weighs three times as much as the second.
+// One query, for which the first of two keys has three times the weight of the second.
 TEST(DynamicSizesTest, AttentionIsScaledByTheCallsHeadSize) {
   auto instance = InstanceOf(R"(
 graph(%q : Float(1, 1, s0, strides=[s0, s0, 1]), %k : Float(1, 2, s0, strides=[2*s0, s0, 1]), %v : Float(1, 2, 1, strides=[2, 1, 1])):
@@ -195,7 +195,7 @@ graph(%q : Float(1, 1, s0, strides=[s0, s0, 1]), %k : Float(1, 2, s0, strides=[2
   }
 }
 
-// An image of rows and columns to twice as many rows and a column less.
+// Resizes an image to twice as many rows and one column less.
 std::string Cubic(const std::string& rows, const std::string& columns, const std::string& align,
                   absl::string_view symbols) {
   return absl::StrCat("graph(%x : Float(1, 1, ", rows, ", ", columns, ")):\n", symbols, R"(
@@ -215,7 +215,7 @@ std::string Cubic(const std::string& rows, const std::string& columns, const std
 )");
 }
 
-// Other tests compare images of known sizes with PyTorch's answers.
+// Other tests compare images of known sizes with PyTorch's results.
 TEST(DynamicSizesTest, CubicInterpolationOfSizesThatACallSaysIsThatOfKnownOnes) {
   for (const std::string align : {"0", "1"}) {
     auto any = InstanceOf(Cubic("s0", "s1", align, "  symbol s0 in [2, inf] hint 4\n  symbol s1 in [2, inf] hint 9\n"),
@@ -288,7 +288,7 @@ TEST(DynamicSizesTest, ANumberThatIsDividedByASizeOfZeroIsRefusedAndNothingIsWri
   EXPECT_EQ(x.data_as<float>()[3], 3);
 }
 
-// An export of `x * 2 if n == x.shape[0] else ...` calls both numbers s0, one of `n == 3` calls n 3.
+// An export of `x * 2 if n == x.shape[0] else ...` calls both numbers s0; one of `n == 3` replaces n by 3.
 TEST(DynamicSizesTest, ANumberThatTheExportTookToBeASizeOrAConstantIsAskedToBe) {
   const auto refusal = [](const std::string& number, int64_t rows, int64_t n) {
     auto instance = InstanceOf(absl::StrCat(R"(
@@ -469,8 +469,8 @@ graph(%x : Float(s0, s1, strides=[s1, 1])):
   for (int64_t columns : {2, 3}) EXPECT_FALSE((*instance)->Run({Counting(4, columns)}).ok()) << columns;
 }
 
-// PyTorch's answers for images with elements 0, 1, 2... where the factor 1.1 does not change a dim: a linear dim is
-// copied, a nearest one is if both sides are at most 128 together, and the factor decides for a single row.
+// PyTorch's results for images with elements 0, 1, 2... where the factor 1.1 does not change a dim: a linear dim is
+// copied, a nearest one is copied if both sides together are at most 128, and the factor decides for a single row.
 TEST(DynamicSizesTest, ADimThatAFactorLeavesAsItWasIsCopiedWherePyTorchDoes) {
   const auto row_of = [](const std::string& op, const std::string& sizes, int64_t rows) {
     auto instance = InstanceOf(absl::StrCat(R"(
@@ -524,7 +524,7 @@ graph(%x : Float()",
             (std::vector<float>{0, 0, 1, 2, 3}));
 }
 
-// PyTorch's answers for 0, 1, 0, 1...: they are the weights, of which those of far places have few bits.
+// PyTorch's results for 0, 1, 0, 1..., which are the weights; those of distant positions have few bits.
 TEST(DynamicSizesTest, ThePlacesOfALinearDimAreRoundedOnce) {
   auto instance = InstanceOf(R"(
 graph(%x : Float(1, 1, s0, strides=[s0, s0, 1])):

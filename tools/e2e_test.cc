@@ -1,4 +1,4 @@
-// Every model of testdata/ through every stage, against what PyTorch answered.
+// Runs every model of testdata/ through every stage and compares with PyTorch's results.
 #include <filesystem>
 
 #include "absl/strings/match.h"
@@ -24,7 +24,7 @@ TEST_P(ModelTest, AnswersAsPyTorchDidAndKernelsStayInTheirBuffers) {
 TEST_P(ModelTest, EveryPassKeepsTheMeaning) {
   CompileOptions options;
   options.verify = true;
-  // Between them the three tests run each level: on a machine with AVX-512 the first one runs x86-64-v4.
+  // Together the three tests run each level: on a machine with AVX-512 the first one runs x86-64-v4.
   options.targets = {Target::kX86_64_V2};
   const std::string different = CompileAndRunCase("testdata", GetParam(), options);
   EXPECT_EQ(different, "");

@@ -61,7 +61,7 @@ absl::StatusOr<CompileStats> CompileModel(const std::string& model_path, const s
 
 namespace {
 
-// "" if the case holds.
+// Returns "" if the case passes.
 std::string RunCaseOf(const std::shared_ptr<const Program>& program, const std::string& folder, const std::string& name,
                       const CaseOptions& options, CaseReport* report = nullptr) {
   auto ran = RunCase(program, absl::StrCat(folder, "/", name, ".case.safetensors"), options);

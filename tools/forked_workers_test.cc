@@ -12,7 +12,7 @@
 namespace smelt {
 namespace {
 
-// All outcomes of items 0..n-1, at most `jobs` at a time.
+// Returns the outcomes of items 0..n-1, run at most `jobs` at a time.
 std::map<int, ForkedWorkers::Outcome> RunAll(ForkedWorkers& workers, int n, int jobs) {
   std::map<int, ForkedWorkers::Outcome> out;
   for (int next = 0; static_cast<int>(out.size()) < n;) {

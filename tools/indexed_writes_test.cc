@@ -1,4 +1,4 @@
-// Writes at indices through views of an argument: they are made in its memory, of which nothing else moves.
+// Writes at indices through views of an argument happen in its memory, and nothing else in it moves.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -19,7 +19,7 @@ constexpr int kPages = 4, kSlots = 4, kColumns = 2;
 
 float Value(int64_t i) { return static_cast<float>(100 + i); }
 
-// %x is 4 pages of 4 slots of 2 columns, which count from 0; %k is 3 rows from 100 on, %s where they go.
+// %x is 4 pages of 4 slots of 2 columns, counted from 0; %k is 3 rows counted from 100, and %s are their destinations.
 struct Written {
   std::vector<float> x;
   std::vector<float> result;  // the first, if there is one
@@ -58,7 +58,7 @@ graph(%x : Float(4, 4, 2, strides=[8, 2, 1]), %s : Long(3, strides=[1]), %k : Fl
   return out;
 }
 
-// Elements that count from 0, except row indices[i] of those whose first element `place` gives.
+// Elements counted from 0, except row indices[i] of the rows whose first element `place` gives.
 std::vector<float> With(const std::vector<int64_t>& indices, const std::function<int64_t(int64_t)>& place) {
   std::vector<float> x(kPages * kSlots * kColumns);
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
@@ -114,7 +114,8 @@ TEST(IndexedWritesTest, IntoTwoPagesOneAfterTheOtherAreMadeWhereTheyLie) {
   EXPECT_EQ(w.stats.kernel_launches, 2);
 }
 
-// As archives without views have a write to a diagonal of a part: it is written into a copy of the part, and that back.
+// The form of a write to a diagonal of a part in archives without views: it is written into a copy of the part, which
+// is then written back.
 TEST(IndexedWritesTest, ARegionOfACopyOfAPartCountsFromThePart) {
   auto instance = InstanceOf(R"(
 graph(%x : Float(5, 5, strides=[5, 1])):
@@ -142,7 +143,7 @@ graph(%x : Float(5, 5, strides=[5, 1])):
     EXPECT_EQ(x.data_as<float>()[i], static_cast<float>(i / 5 == i % 5 + 1 ? i + 1 : i)) << i;
 }
 
-// Between the copy that the graph makes and the write back somebody reads what was there.
+// Between the graph's copy and the write back, a node reads the old contents.
 TEST(IndexedWritesTest, LeaveWhatIsReadOfThePageBefore) {
   const Written w = Call(R"(
   %before : Tensor = aten::neg(%x)
@@ -176,8 +177,8 @@ TEST(IndexedWritesTest, OfRowsThatLieInThePageItself) {
   EXPECT_EQ(w.x, expected);
 }
 
-// %m is 8 elements; %x are elements 3 and 4 of it, %y are 2 and 4. Whether the call is refused for its order, with %m
-// as it was; else what %m holds.
+// %m is 8 elements; %x are elements 3 and 4 of it, %y are 2 and 4. Returns the error if the call is refused for its
+// order, with %m unchanged; else the contents of %m.
 absl::StatusOr<std::vector<float>> WriteBesideSource(const std::string& write, const std::string& name,
                                                      const std::vector<int64_t>& indices) {
   auto instance = InstanceOf(absl::StrCat(R"(
@@ -208,14 +209,15 @@ graph(%m : Float(8, strides=[1]), %i : Long(1, 2, strides=[2, 1])):
 }
 
 TEST(IndexedWritesTest, ASourceAtPlacesThatAreWrittenIsRefusedThoughItEndsAsItWas) {
-  // PyTorch sets the places to 1 before it reads the source: -1 and 1 come out. All at once it would be -1 and -2.
+  // PyTorch sets the elements to 1 before it reads the source, which gives -1 and 1. A read before all writes would
+  // give -1 and -2.
   const char* scatter = R"(
   %how : str = prim::Constant[value="prod"]()
   %r : Tensor = aten::scatter_reduce_.two(%x, %one, %i, %y, %how, %no)
   return (%m)
 )";
   EXPECT_THAT(WriteBesideSource(scatter, "scatter", {0, 1}).status().message(), testing::HasSubstr("order"));
-  // The same place twice: PyTorch reads -1 there the second time.
+  // The same index twice: PyTorch reads -1 there the second time.
   for (const char* write : {"index_copy_(%x, %one, %row, %y)", "scatter_.src(%x, %one, %i, %y)"}) {
     const std::string text = absl::StrCat("  %r : Tensor = aten::", write, "\n  return (%m)\n");
     EXPECT_THAT(WriteBesideSource(text, "twice", {1, 1}).status().message(), testing::HasSubstr("order")) << write;

@@ -36,7 +36,7 @@ void AddPlan(HandBundle& b, int size, int reads) {
 }
 
 TEST(InspectBundleTest, AnExpressionThatDoublesWithEachStepIsCutOff) {
-  // Written out it has 2^60 terms.
+  // Printed in full it would have 2^60 terms.
   HandBundle b;
   int e = b.Symbol("n", fb::SymbolSource::ArgSize);
   for (int i = 0; i < 60; ++i) e = b.Node(fb::ExprOp::Add, e, e);

@@ -1,5 +1,5 @@
-// How far the results of a program may differ between the levels of x86-64 (docs/targets.md, "Levels"): every family of
-// operators on every level that this machine has.
+// Limits the differences of a program's results between the levels of x86-64 (docs/targets.md, "Levels"): every family
+// of operators on every level that this machine has.
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -55,7 +55,7 @@ absl::StatusOr<std::vector<float>> RunOn(Target level, const std::string& text, 
   return std::vector<float>(y.data_as<float>(), y.data_as<float>() + y.NumElements());
 }
 
-// The results of `%y = ...` for inputs %a, %b and %c on each level of this machine.
+// Returns the results of `%y = ...` for inputs %a, %b and %c on each level of this machine.
 std::vector<std::vector<float>> OnEachLevel(const std::string& body, const std::vector<Tensor>& inputs) {
   std::string text = "graph(";
   for (size_t i = 0; i < inputs.size(); ++i)
@@ -91,7 +91,7 @@ double Largest(const std::vector<float>& v) {
   return largest;
 }
 
-// Each element at most `bound` of itself and of `besides` apart.
+// Each element differs by at most `bound` relative to itself and `besides`.
 void ExpectNear(const std::string& body, const std::vector<Tensor>& inputs, double bound, const Tensor* besides) {
   const auto results = OnEachLevel(body, inputs);
   for (size_t a = 0; a < results.size(); ++a) {
@@ -111,7 +111,7 @@ void ExpectNear(const std::string& body, const std::vector<Tensor>& inputs, doub
   }
 }
 
-// Each element at most `bound` of the result's largest element apart.
+// Each element differs by at most `bound` relative to the result's largest element.
 void ExpectNearInAll(const std::string& body, const std::vector<Tensor>& inputs, double bound) {
   const auto results = OnEachLevel(body, inputs);
   for (size_t a = 0; a < results.size(); ++a) {

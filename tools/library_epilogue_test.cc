@@ -1,5 +1,5 @@
-// Operators that follow a product or a convolution element by element or row by row are the call's epilogue: bias,
-// activation, residual, a norm. Expected values are the evaluator's.
+// Elementwise or row-wise operators after a product or a convolution become the call's epilogue: bias, activation,
+// residual, a norm. The expected values are the evaluator's.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -28,7 +28,8 @@ Tensor Numbers(const TensorType& type) {
   return t;
 }
 
-// Compiles and runs the graph, whose inputs are tensors, on one and on three threads: how many calls have an epilogue.
+// Compiles and runs the graph, whose inputs are tensors, on one and on three threads. Returns the number of calls that
+// have an epilogue.
 int Epilogues(const std::string& text) {
   auto g = ParseModel(text);
   EXPECT_TRUE(g.ok()) << g.status();
@@ -132,7 +133,7 @@ TEST(LibraryEpilogueTest, NotWhatReadsTheResultTransposed) {
             0);
 }
 
-// The residual is what the product multiplies, and dies there: the kernel writes over it.
+// The residual is an operand of the product and is not used later: the kernel overwrites it.
 TEST(LibraryEpilogueTest, NotWhatWritesOverAnOperandOfTheProduct) {
   EXPECT_EQ(Epilogues(R"(graph(%x : Float(700, 64, strides=[64, 1]), %w : Float(64, 64, strides=[64, 1])):
   %one : int = prim::Constant[value=1]()

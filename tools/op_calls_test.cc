@@ -1,4 +1,5 @@
-// Recorded calls of operators as programs: on operands that lie otherwise than at export, and on memory that overlaps.
+// Runs recorded calls of operators as programs: on operands with other layouts than at export, and on overlapping
+// memory.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -28,7 +29,7 @@ KernelCache* Cache() {
   return kCache;
 }
 
-// The call, compiled and run on its own arguments.
+// Compiles the call and runs it on its own arguments.
 absl::StatusOr<std::vector<Datum>> RunCall(const Answer& a, bool in_eager_order) {
   absl::StatusOr<CallProgram> p = ProgramOf(a);
   if (!p.ok()) return absl::UnimplementedError(p.status().message());
@@ -74,7 +75,7 @@ struct Tally {
   }
 };
 
-// Calls on operands that are not contiguous, in a program that was exported with contiguous ones.
+// Checks calls on operands that are not contiguous, in a program that was exported with contiguous ones.
 void CheckOtherStrides(bool in_eager_order, Tally& tally) {
   auto answers = OpAnswers::Load("testdata/op_answers.safetensors");
   ASSERT_TRUE(answers.ok()) << answers.status();
@@ -95,7 +96,7 @@ void CheckOtherStrides(bool in_eager_order, Tally& tally) {
     std::string what;
     for (size_t k = 0; k < got->size() && what.empty(); ++k)
       what = CompareTensors((*got)[k].tensor(), a.outputs[k].tensor, a.compare, /*strides=*/true);
-    // PyTorch's square root of short tensors is off by a unit.
+    // PyTorch's square root of short tensors has an error of one unit.
     if (what.empty() || name == "aten::sqrt") {
       ++tally.agree[name];
     } else {
@@ -120,14 +121,14 @@ TEST(OpCallsTest, ACompiledCallTakesOperandsThatLieOtherwise) {
 
 std::string BytesOf(const Storage& s) { return std::string(s.data(), static_cast<size_t>(s.bytes())); }
 
-// All of a storage as one row of the tensor's elements.
+// Returns all of a storage as one row of the tensor's elements.
 Tensor Whole(const Tensor& t, const std::string& bytes) {
   Tensor row = Tensor::Empty(t.dtype(), {static_cast<int64_t>(bytes.size()) / ItemSize(t.dtype())});
   std::memcpy(row.data(), bytes.data(), static_cast<size_t>(row.NumElements() * ItemSize(t.dtype())));
   return row;
 }
 
-// Calls that smelt refuses though PyTorch accepts them, by operator and what was done to its memory.
+// Calls that smelt refuses though PyTorch accepts them, by operator and overlap.
 const std::map<std::string, const char*>& Refused() {
   static const char* const kLast = "which of the values that are written to one place stays is a matter of order";
   static const char* const kBlas = "BLAS is given a stride of 0";
@@ -156,7 +157,7 @@ bool MayRefuse(const Answer& a, const absl::Status& status) {
   if (absl::IsUnimplemented(status) && absl::StrContains(status.message(), "not compiled")) return true;
   if (absl::IsUnimplemented(status) && absl::StrContains(status.message(), "has no rule for its types")) return true;
   if (Refused().contains(absl::StrCat(a.op.full(), " ", a.how))) return true;
-  // PyTorch computes these in an order that its vectors decide.
+  // The order in which PyTorch computes these depends on its vectors.
   return absl::IsUnimplemented(status) && (a.how == "windows" || absl::StartsWith(a.how, "shifted") ||
                                            absl::StartsWith(a.how, "same") || absl::StartsWith(a.how, "alias"));
 }
@@ -192,7 +193,7 @@ TEST(OverlapsTest, AWriteIsAcceptedWhereAndOnlyWherePyTorchAcceptsIt) {
       what = CompareTensors(Whole(v.tensor, BytesOf(*v.tensor.storage())),
                             Whole(v.tensor, want[v.tensor.storage().get()]), a.compare, /*strides=*/false);
     }
-    // Applied to its own results, where its errors grow.
+    // Applied to its own results, which increases its errors.
     const bool repeated = a.how == "windows" && name == "aten::digamma_";
     if (what.empty() || repeated) {
       ++tally.agree[name];

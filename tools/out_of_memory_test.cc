@@ -1,8 +1,9 @@
-// A host process outlives a call for which there is no memory: for every model of testdata/, loading, instantiating and
-// running are repeated with one allocation after the other failing. A program of its own: it takes the place of malloc
+// A host process survives a call for which there is no memory: for every model of testdata/, loading, instantiating and
+// running are repeated with one allocation after the other failing. A program of its own, because it replaces malloc
 // and mmap, for the standard library and OpenSSL too.
 //
-// How many of a phase's allocations fail is limited, evenly spread; SMELT_ALL_ALLOCATIONS=1 takes all.
+// The number of allocations of a phase that fail is limited, evenly spread; SMELT_ALL_ALLOCATIONS=1 makes all of them
+// fail.
 #include <execinfo.h>
 #include <link.h>
 #include <sys/mman.h>
@@ -43,7 +44,8 @@ std::atomic<int64_t> g_seen = 0;        // since counting began
 std::atomic<int64_t> g_fail_from = -1;  // allocations that fail, by their numbers; -1: none
 std::atomic<int64_t> g_fail_to = -1;
 
-// Where oneDNN's code lies. It uses memory that it did not get: its own allocations are not ours to test.
+// The address range of oneDNN's code. It uses memory without checking whether it was allocated; its own allocations are
+// not tested here.
 struct Range {
   uintptr_t low = 0, high = 0;
 };
@@ -70,7 +72,7 @@ bool IsOneDnn(const void* code) {
   return at >= g_onednn.low && at < g_onednn.high;
 }
 
-// True when oneDNN asks, itself or through the standard library. Walking the stack allocates the first time.
+// Returns whether oneDNN allocates, itself or through the standard library. The first walk over the stack allocates.
 bool OneDnnAsks() {
   void* frames[64];
   g_counting = false;
@@ -125,7 +127,7 @@ void* mmap(void* at, size_t n, int protection, int flags, int fd, off_t offset) 
 namespace smelt {
 namespace {
 
-// Counts from here on; allocations [from, to) fail.
+// Counts from its construction on; allocations [from, to) fail.
 class Failing {
  public:
   Failing(int64_t from, int64_t to) {
@@ -138,7 +140,7 @@ class Failing {
   static int64_t seen() { return g_seen; }
 };
 
-// Some of the numbers [0, count), evenly spread.
+// Returns some of the numbers [0, count), evenly spread.
 std::vector<int64_t> Chosen(int64_t count) {
   static const bool kAll = std::getenv("SMELT_ALL_ALLOCATIONS") != nullptr;
   constexpr int64_t kMost = 60;
@@ -174,7 +176,7 @@ class Arguments {
     words_ = (*document)["calls"][0]["args"];
   }
 
-  // In memory of their own.
+  // Makes them in their own memory.
   std::vector<Datum> Make() const {
     std::map<std::string, std::shared_ptr<Storage>> storages;
     std::vector<Datum> out;
@@ -217,7 +219,7 @@ class Arguments {
   nlohmann::json words_;
 };
 
-// All that can be seen of tensors: geometry and the bytes of the whole storage.
+// Returns all that is visible of tensors: geometry and the bytes of the whole storage.
 std::string Shown(const std::vector<Datum>& values) {
   std::string out;
   for (const Datum& v : values) {
@@ -273,7 +275,7 @@ TEST_P(OutOfMemoryTest, LoadingEndsWithAnError) {
         const auto p = Program::Load(path);
         code = p.status().code();
       }
-      // A failure that a fallback makes good is none.
+      // A failure that a fallback handles does not count.
       EXPECT_TRUE(code == absl::StatusCode::kResourceExhausted || (code == absl::StatusCode::kOk && !all_from_there))
           << "allocation " << k << ": " << absl::StatusCodeToString(code);
     }
@@ -340,7 +342,7 @@ TEST_P(OutOfMemoryTest, ACallEndsWithAnErrorAndLeavesWhatTheCallerHas) {
       } else {
         EXPECT_EQ(std::string(outputs.status().message()), want_outputs) << "allocation " << k << " of " << whole;
       }
-      // The same instance is good for another call.
+      // The same instance works for another call.
       instance->Seed(0);
       const std::vector<Datum> again = arguments.Make();
       const auto second = instance->Run(again);

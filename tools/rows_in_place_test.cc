@@ -1,4 +1,4 @@
-// Rows that are written over what they were made of: the same as where they are written elsewhere.
+// Rows that overwrite their operands have the same values as rows that are written elsewhere.
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -20,7 +20,7 @@ Tensor Waves(int64_t rows, int64_t columns) {
   return t;
 }
 
-// `nodes` make %y of %x, of the same sizes.
+// `nodes` compute %y from %x, of the same sizes.
 void ExpectTheSameInPlace(const std::string& nodes, const std::string& name) {
   for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{7, 1000}, {1000, 7}, {64, 64}, {1, 3}}) {
     SCOPED_TRACE(absl::StrCat(rows, " x ", columns));
@@ -64,7 +64,7 @@ TEST(RowsInPlaceTest, LayerNorm) {
   ExpectTheSameInPlace("  %y : Tensor = aten::layer_norm(%x, %row, %n, %n, %eps, %no)\n", "layer_norm");
 }
 
-// The result's memory holds exponentials before the row is read for the last time: here it is written elsewhere.
+// The result's memory holds exponentials before the row is read for the last time, so it is written elsewhere.
 TEST(RowsInPlaceTest, SoftmaxTimesWhatItIsOf) {
   ExpectTheSameInPlace(R"(
   %s : Tensor = aten::softmax.int(%x, %one, %n)

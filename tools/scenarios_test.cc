@@ -1,10 +1,10 @@
-// The small programs about memory in testdata/scenarios. Those that do not hold yet are listed in scenarios_pending.txt
-// with the reason; the test fails too if one of them holds, so that the list can only shrink.
+// Runs the small programs about memory in testdata/scenarios. Those that do not pass yet are listed in
+// scenarios_pending.txt with the reason; the test also fails if one of them passes, so that the list can only shrink.
 //
-// scenarios_plans.txt says of each which plan ran in each call and how many bytes were copied back: a scenario that
-// fell back to a slower plan, or moves more, fails.
+// scenarios_plans.txt lists for each scenario the plan of each call and the number of bytes copied back: a scenario
+// that falls back to a slower plan, or moves more bytes, fails.
 //
-// With SMELT_PRINT_SCENARIOS=1 it prints both lists as they would be now.
+// With SMELT_PRINT_SCENARIOS=1 the test prints the current contents of both lists.
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -21,7 +21,7 @@
 namespace smelt {
 namespace {
 
-// Lines "NAME: TEXT"; "#" begins a comment.
+// Reads lines "NAME: TEXT"; "#" begins a comment.
 std::map<std::string, std::string> ReadList(const std::string& path) {
   std::map<std::string, std::string> out;
   auto text = ReadFile(path);
@@ -36,9 +36,9 @@ std::map<std::string, std::string> ReadList(const std::string& path) {
   return out;
 }
 
-// Name -> reason.
+// Maps names to reasons.
 std::map<std::string, std::string> Pending() { return ReadList("tools/scenarios_pending.txt"); }
-// Name -> "PLAN PLAN..., N bytes": one plan a call, "refused" where there was none; the bytes of all calls.
+// Maps names to "PLAN PLAN..., N bytes": one plan per call ("refused" if there was none), and the bytes of all calls.
 std::map<std::string, std::string> Plans() { return ReadList("tools/scenarios_plans.txt"); }
 
 std::string PlansOf(const CaseReport& report) {
@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(Scenarios, ScenarioTest, ::testing::ValuesIn(ModelNames
 TEST(PlansTest, FewCallsNeedTheEagerOrderPlan) {
   int calls = 0, eager = 0;
   for (const auto& [name, plans] : Plans()) {
-    // TorchScript's programs are there for what has no pure form.
+    // TorchScript's programs are for what has no pure form.
     if (absl::StartsWith(name, "script_")) continue;
     for (absl::string_view plan : absl::StrSplit(plans.substr(0, plans.find(',')), ' ')) {
       ++calls;

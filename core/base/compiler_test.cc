@@ -11,7 +11,7 @@ __attribute__((noinline)) void RoundTwo(double* p) {
 }
 
 TEST(CompilerTest, DoublesThatAreRoundedToFloatSideBySideAreRounded) {
-  // gcc 12 vectorizes the two and takes the conversions there and back for none: hence -fno-tree-slp-vectorize.
+  // gcc 12 vectorizes the two and drops the conversions there and back; hence -fno-tree-slp-vectorize.
   double x[2] = {0x1.0000001p0, 0x1.8000001p1};
   asm volatile("" : : "r"(x) : "memory");  // no constants
   RoundTwo(x);

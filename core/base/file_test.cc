@@ -23,7 +23,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 
-// A folder of this test's own.
+// The test's own folder.
 class FileTest : public testing::Test {
  protected:
   FileTest()
@@ -84,7 +84,7 @@ TEST_F(FileTest, ALinkStaysAndTheFileThatItLeadsToIsReplaced) {
   ASSERT_EQ(mkdir(Path("d").c_str(), 0755), 0);
   ASSERT_EQ(symlink("d/middle", Path("link").c_str()), 0);
   ASSERT_EQ(symlink("../f", Path("d/middle").c_str()), 0);
-  // It leads to nothing yet, then to a file.
+  // The link leads to nothing yet, then to a file.
   for (const char* bytes : {"first", "second"}) {
     ASSERT_TRUE(WriteFileAtomically(Path("link"), bytes).ok());
     EXPECT_EQ(*ReadFile(Path("f")), bytes);

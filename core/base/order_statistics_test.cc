@@ -23,7 +23,7 @@ Line Ties() {
   return line;
 }
 
-// The expected places are those that PyTorch 2.13 gives for the same lines.
+// The expected positions are those of PyTorch 2.13 for the same lines.
 TEST(OrderStatisticsTest, OfEqualElementsTheOneThatPyTorchsSelectionLeavesThere) {
   const Line ties = Ties();
   EXPECT_EQ(KthPlace(40, 6, ties), 33);

@@ -120,7 +120,8 @@ TYPED_TEST(OrthogonalFactorsTest, EigenvectorsTimesEigenvaluesAreTheHermitianMat
   }
 }
 
-// Diagonal ones, of one row, of equal eigenvalues, that fall apart, and whose elements beside the diagonal are tiny.
+// Diagonal matrices, matrices of one row, with equal eigenvalues, that are block diagonal, and with tiny off-diagonal
+// elements.
 TEST(OrthogonalFactors, HoldForLargerMatricesOfEveryKind) {
   constexpr size_t kRows = 40;
   for (int kind = 0; kind < 6; ++kind) {

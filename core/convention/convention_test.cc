@@ -8,7 +8,7 @@
 namespace smelt {
 namespace {
 
-// An index of one layer is no index of another: neither converts, compares nor assigns.
+// An index of one layer is not an index of another: neither converts, compares nor assigns.
 template <typename A, typename B>
 concept Comparable = requires(A a, B b) { a == b; };
 

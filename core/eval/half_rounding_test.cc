@@ -1,5 +1,6 @@
-// Where PyTorch's kernels round numbers of half types on the way: of each step, of the numbers beside the tensors, or
-// of neither. Elements are such that another rounding gives another result; expected is what PyTorch 2.13 answered.
+// Tests where PyTorch's kernels round intermediate values of half types: after each step, numbers next to tensors, or
+// neither. The elements are chosen so that another rounding gives another result; expected are the results of PyTorch
+// 2.13.
 #include <cmath>
 #include <string>
 #include <vector>

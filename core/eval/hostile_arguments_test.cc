@@ -1,7 +1,7 @@
-// No operator crashes or hangs, whatever it is given: a file may name any of them with any arguments. They run in
-// another process, on random arguments that mostly do not fit: tensors of any rank, sizes of 0, dims and sizes out of
-// range, numbers at the ends of int64. SMELT_HOSTILE_OPERATOR in the environment: one of them alone, in the test's own
-// process, for a debugger; SMELT_HOSTILE_CALLS: how many calls of each.
+// No operator crashes or hangs for any arguments, because a file may name any operator with any arguments. They run in
+// another process on random arguments, most of them invalid: tensors of any rank, sizes of 0, dims and sizes out of
+// range, numbers at the ends of int64. SMELT_HOSTILE_OPERATOR in the environment selects one operator, which runs in
+// the test's own process, for a debugger; SMELT_HOSTILE_CALLS sets the number of calls of each.
 #include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -34,7 +34,7 @@ int CallsAnOperator() {
   return n != nullptr ? std::atoi(n) : 60;
 }
 
-// An argument as a node's operand and as the evaluator's value.
+// An argument as a node's operand and as a value of the evaluator.
 struct HostileArgument {
   ValueId operand;
   EvalValue value;
@@ -44,7 +44,7 @@ class HostileCall {
  public:
   HostileCall(const FunctionSchema& schema, uint64_t seed) : schema_(schema), random_(seed) {}
 
-  // False: an argument of a type that is not made here.
+  // Returns false for an argument type that is not made here.
   bool Make() {
     std::vector<ValueId> operands;
     std::vector<Type> results;
@@ -158,7 +158,7 @@ HostileCall KthCall(const FunctionSchema& schema, int k) {
   return HostileCall(schema, static_cast<uint64_t>(k) * 7919 + std::hash<std::string>()(schema.op.full()));
 }
 
-// Whatever the calls answer. `running` is the number of the one that does.
+// Ignores the results of the calls. `running` is the number of the current call.
 void RunCalls(const FunctionSchema& schema, int calls, volatile int* running) noexcept {
   for (int k = 0; k < calls; ++k) {
     *running = k;
@@ -171,7 +171,7 @@ void RunCalls(const FunctionSchema& schema, int calls, volatile int* running) no
   }
 }
 
-// The call that is running, in memory that both processes share.
+// The current call, in memory that both processes share.
 struct Running {
   size_t schema = 0;
   int call = 0;
@@ -198,7 +198,7 @@ TEST(HostileArgumentsTest, NoOperatorCrashesOrHangs) {
     if (child == 0) {
       for (size_t k = next; k < schemas.size(); ++k) {
         running->schema = k;
-        // The limit is one of processor time, so that it holds however busy the machine is.
+        // The limit is on processor time, so that it holds on a busy machine too.
         const itimerval limit = {{0, 0}, {kSecondsAnOperator, 0}};
         setitimer(ITIMER_PROF, &limit, nullptr);
         RunCalls(*schemas[k], CallsAnOperator(), &running->call);

@@ -1,4 +1,4 @@
-// The evaluator against what PyTorch answered: testdata/op_answers.safetensors, whose README says what an entry is.
+// Compares the evaluator with PyTorch's results in testdata/op_answers.safetensors, whose README describes the entries.
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -27,8 +27,8 @@ using eval_internal::Cx;
 // Raised when more is supported, never lowered.
 constexpr int kSupported = 6650;
 
-// Where PyTorch's own vectorized code leaves what the operator is said to compute, or IEEE arithmetic: how many
-// entries, and why.
+// Where PyTorch's own vectorized code deviates from the operator's definition or from IEEE arithmetic: the number of
+// entries, and the reason.
 struct Known {
   int entries;
   const char* reason;
@@ -92,13 +92,13 @@ class Entry {
  public:
   Entry(const Answers& answers, const Json& e) : answers_(answers), e_(e) {}
 
-  // In full.
+  // Returns the full name.
   std::string op() const {
     const std::string s = e_["op"];
     return absl::StrContains(s, "::") ? s : absl::StrCat("aten::", s);
   }
 
-  // "" if the evaluator agrees; "unsupported: ..." or what differs.
+  // Returns "" if the evaluator agrees; else "unsupported: ..." or the difference.
   std::string Check() {
     for (const Json& w : e_["args"]) args_.push_back(Value(w));
     std::vector<Geometry> before;
@@ -113,7 +113,7 @@ class Entry {
       const std::string d = Compare((*r)[i], e_["outputs"][i]);
       if (!d.empty()) return absl::StrCat("output ", i, ": ", d);
     }
-    // Arguments whose geometry changed, and all that did not.
+    // The arguments whose geometry changed; all others did not change.
     std::map<int, Json> changed;
     if (e_.contains("after_args")) {
       for (const Json& w : e_["after_args"]) changed[w["arg"]] = w;
@@ -196,7 +196,7 @@ class Entry {
 
   static std::string Numbers(absl::Span<const int64_t> v) { return absl::StrCat("[", absl::StrJoin(v, ", "), "]"); }
 
-  // Strides of dims of size 1 are compared too: the file has PyTorch's.
+  // Strides of dims of size 1 are compared too: the file has PyTorch's strides.
   std::string CompareGeometry(const Tensor& t, const Json& w, bool offset) {
     const std::vector<int64_t> sizes = w["sizes"], strides = StridesOf(w);
     if (Name(t.dtype()) != absl::string_view(w["dtype"].get<std::string>()))
@@ -311,12 +311,12 @@ class Entry {
     return count > 1 ? absl::StrCat(difference, " (and ", count - 1, " others)") : difference;
   }
 
-  // Bytes that no element written lies on are compared exactly; elements as the entry says.
+  // Bytes that no written element covers are compared exactly; elements as the entry says.
   std::string CompareStorage(int index, const std::shared_ptr<Storage>& storage, const std::string& want,
                              bool written) {
     if (storage->bytes() == 0 || std::memcmp(storage->data(), want.data(), want.size()) == 0) return "";
     if (!written) return "changed";
-    // By the geometry of the arguments in it: elements compared as numbers, the rest as bytes.
+    // By the geometry of the arguments in the storage: elements are compared as numbers, the rest as bytes.
     std::vector<bool> element(want.size(), false);
     for (const auto& [key, t] : tensors_) {
       if (t.storage() != storage) continue;

@@ -9,7 +9,7 @@
 
 namespace smelt {
 
-// Reaches behind the public interface to break invariants that no edit breaks.
+// Uses private members to break invariants that no edit breaks.
 class GraphTestPeer {
  public:
   static Node& node(Graph& g, NodeId n) { return g.nodes_.Get(n); }
@@ -204,7 +204,7 @@ TEST(GraphTest, CloneKeepsIdsAndSharesNothingThatIsEdited) {
   EXPECT_EQ(VerifyGraph(*copy), absl::OkStatus());
 }
 
-// Writes down what it hears.
+// Records what it is told.
 class Log : public GraphListener {
  public:
   explicit Log(Graph& g) : g_(g) { g.AddListener(this); }

@@ -69,7 +69,8 @@ TEST(TextTest, WhatPyTorchPrintsComesBackUnchangedAfterOnePass) {
 }
 
 TEST(TextTest, AScriptedGraphPrintsByteForByteAsPyTorchDid) {
-  // But for complex constants, and doubles, of which PyTorch prints 17 digits and we as many as they need.
+  // Except for complex constants, and doubles, for which PyTorch prints 17 digits and smelt prints as many as are
+  // needed.
   std::string expected =
       absl::StrReplaceAll(kInlined, {{"1.+2.j", "complex(1., 2.)"}, {"1.0000000000000001e-05", "1e-05"}});
   EXPECT_EQ(PrintGraph(*ParseOrDie(kInlined)), expected);
@@ -314,7 +315,7 @@ TEST(TextTest, BytesThatAreNotUtf8AreRefused) {
   };
   for (const char* good : {"plain", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80"})
     EXPECT_TRUE(read(good).ok()) << good;
-  // Alone, cut off, longer than need be, half of a pair, beyond the last.
+  // A lone continuation byte, truncated, overlong, half of a surrogate pair, beyond the last character.
   for (const char* bad : {"\xff", "\x80", "\xc3", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(read(bad))) << bad;
     EXPECT_TRUE(absl::StrContains(read(bad).message(), "expected UTF-8"));

@@ -54,7 +54,7 @@ TEST(TypeTest, KeepsWhatIsNotKnownOfATensor) {
   EXPECT_EQ(ParseOrDie("FloatTensor(requires_grad=0, device=cpu)").tensor().rank(), -1);
   EXPECT_EQ(ParseOrDie("Tensor(requires_grad=1)").tensor().rank(), -1);
   EXPECT_EQ(ParseOrDie("Tensor(2, 3)").tensor().rank(), 2);
-  // A dtype of PyTorch's that is none of ours.
+  // A dtype of PyTorch that smelt does not have.
   t = ParseOrDie("ComplexHalf(2, 3, strides=[3, 1], requires_grad=0, device=cpu)");
   EXPECT_EQ(t.tensor().dtype, std::nullopt);
   EXPECT_EQ(t.tensor().rank(), 2);

@@ -1,4 +1,4 @@
-// A composite taken apart gives what PyTorch's own operator gives: every recorded call, decomposed as far as it goes
+// The decomposition of a composite gives the results of PyTorch's own operator: every recorded call is fully decomposed
 // and run by the evaluator.
 #include "smelt/core/op/decompose.h"
 
@@ -27,7 +27,7 @@
 namespace smelt {
 namespace {
 
-// An argument as a value of the graph; tensors become inputs.
+// Adds an argument as a value of the graph; tensors become inputs.
 ValueId Add(Graph& g, const AnswerValue& v, const Type& formal, std::vector<EvalValue>& inputs) {
   const NodeId end = g.block(g.top()).return_node;
   switch (v.kind) {
@@ -64,7 +64,7 @@ ValueId Add(Graph& g, const AnswerValue& v, const Type& formal, std::vector<Eval
   }
 }
 
-// Rounding more often than PyTorch's kernel does, or in another order: what is allowed for all tensors of a composite.
+// The tolerance for all tensors of a composite: it may round more often than PyTorch's kernel, or in another order.
 bool Near(const Tensor& have, const Tensor& want) {
   double largest = 1;
   for (int64_t i = 0; i < want.NumElements(); ++i) {
@@ -116,7 +116,7 @@ TEST(DecomposeTest, CompositesGivePyTorchsAnswers) {
       }
       continue;
     }
-    // As far as it goes.
+    // Decomposes completely.
     std::string error;
     for (int round = 0; round < 10; ++round) {
       bool again = false;
@@ -179,7 +179,7 @@ TEST(DecomposeTest, CompositesGivePyTorchsAnswers) {
   EXPECT_TRUE(failed.empty());
 }
 
-// Bags of one length are rows of a sum; the offsets as data take the general way.
+// Bags of equal length are rows of a sum; offsets as data use the general form.
 TEST(DecomposeTest, BagsOfOneLengthGiveWhatBagsAtGivenOffsetsDo) {
   for (int mode : {0, 1}) {
     for (int padding : {-1, 2}) {
@@ -220,7 +220,7 @@ TEST(DecomposeTest, BagsOfOneLengthGiveWhatBagsAtGivenOffsetsDo) {
   }
 }
 
-// The form of torch.nn.LSTM if gradients are taken. The answers are PyTorch 2.13's.
+// The form of torch.nn.LSTM where gradients are taken. The expected results are those of PyTorch 2.13.
 TEST(DecomposeTest, AnLstmLayerOfOneDnnGivesPyTorchsAnswers) {
   const auto floats = [](std::vector<int64_t> sizes, std::vector<float> v) {
     const Tensor t = Tensor::Empty(DType::kFloat32, sizes);
@@ -258,7 +258,7 @@ TEST(DecomposeTest, AnLstmLayerOfOneDnnGivesPyTorchsAnswers) {
   }
 }
 
-// Scores of 256 and 257 are the same number in bfloat16: the second weighs e / (1 + e) all the same.
+// Scores of 256 and 257 are the same number in bfloat16, but the second must have the weight e / (1 + e).
 TEST(DecomposeTest, ScoresOfHalvesAreNotRoundedToThem) {
   auto g = ParseGraph(R"(graph(%q : BFloat16(1, 2, strides=[2, 1]), %k : BFloat16(2, 2, strides=[2, 1]),
       %v : BFloat16(2, 1, strides=[1, 1])):
@@ -280,7 +280,7 @@ TEST(DecomposeTest, ScoresOfHalvesAreNotRoundedToThem) {
   EXPECT_NEAR(ElementAsDouble(r->outputs[0].tensor(), 0), std::exp(1.) / (1 + std::exp(1.)), .002);
 }
 
-// Six pixels to three: windows of pixels 0 to 2, 1 to 4 and 3 to 5, by triangles that are two pixels wide.
+// Six pixels to three: windows of pixels 0 to 2, 1 to 4 and 3 to 5, with triangles that are two pixels wide.
 TEST(DecomposeTest, AnInfinitePixelIsInTheWindowsAroundItAlone) {
   auto g = ParseGraph(R"(graph(%x : Float(1, 1, 1, 6, strides=[6, 6, 6, 1])):
   %n : NoneType = prim::Constant()
@@ -302,7 +302,7 @@ TEST(DecomposeTest, AnInfinitePixelIsInTheWindowsAroundItAlone) {
   EXPECT_NEAR(ElementAsDouble(y, 2), (.25 * 3 + .75 * 4 + .75 * 5) / 1.75, 1e-6);
 }
 
-// The result of a graph's text for tensors of 1, 2, 3, ... of its inputs' types; half the numbers where they are
+// Returns the result of a graph's text for tensors of 1, 2, 3, ... of the inputs' types; half of these numbers for
 // floats.
 std::vector<double> ResultOf(const std::string& text) {
   auto g = ParseGraph(text);
@@ -352,7 +352,7 @@ TEST(DecomposeTest, SequencesAreFilledUpToTheLongestOnTheSideAskedFor) {
   EXPECT_EQ(padded("right", 0), (std::vector<double>{.5, .5, 1, -1, 1.5, -1}));
 }
 
-// PyTorch multiplies where an einsum adds nothing up: the factors' dtypes may differ, and the result is the wider one.
+// PyTorch multiplies if an einsum has nothing to sum: the factors' dtypes may differ, and the result has the wider one.
 TEST(DecomposeTest, AnEinsumWithoutASumPromotesItsFactors) {
   EXPECT_EQ(ResultOf(R"(graph(%x : Long(2, strides=[1]), %y : Float(3, strides=[1])):
   %e : str = prim::Constant[value="i,j->ji"]()
@@ -364,7 +364,7 @@ TEST(DecomposeTest, AnEinsumWithoutASumPromotesItsFactors) {
             (std::vector<double>{.5, 1, 1, 2, 1.5, 3}));
 }
 
-// Bytes 37 i^2 + 11 i, 4 by 5, to 3 by 6; the answers are PyTorch 2.13's.
+// Bytes 37 i^2 + 11 i, 4 by 5, resized to 3 by 6; the expected results are those of PyTorch 2.13.
 TEST(DecomposeTest, ImagesOfBytesAreResizedInWholeNumbersAsPyTorchDoes) {
   const std::pair<const char*, std::vector<int>> answers[] = {
       {"upsample_bilinear2d", {35, 54, 117, 141, 115, 107, 219, 192, 129, 138, 185, 131, 73, 159, 149, 141, 191, 251}},
@@ -409,7 +409,7 @@ TEST(DecomposeTest, AComplexIdentityIsARealOnesNumbers) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(numbers[i], std::complex<float>(i % 3 == 0 ? 1.f : 0.f)) << i;
 }
 
-// By whatever name, moved as they are, beside real ones, and as what only their sizes are asked of.
+// Under any name, in moves, together with real operands, and in operators that use only their sizes.
 TEST(DecomposeTest, OperatorsOnComplexNumbersGiveWhatTheEvaluatorDoes) {
   const std::string x = "%x : ComplexFloat(2, 3, strides=[3, 1])", y = "%y : Float(2, 3, strides=[3, 1])";
   Tensor numbers = Tensor::Empty(DType::kComplex64, std::vector<int64_t>{2, 3});

@@ -102,7 +102,7 @@ TEST(InferTest, PowersOfANumberAndCrossProductsAreContiguousHoweverTheirOperands
   EXPECT_EQ(TypeOf(**g, "i"), "Long(3, 3, strides=[3, 1])");
 }
 
-// Kernels would read beyond the tensor.
+// Kernels would read outside the tensor.
 TEST(InferTest, APaddingThatNeedsMoreElementsThanThereAreIsRefused) {
   auto error = [](const char* op, int pad, int size) {
     return ErrorOf(absl::Substitute(R"(graph(%x : Float(2, $2)):
@@ -216,7 +216,7 @@ TEST(InferTest, ANativeGroupNormTakesRowsAndChannelsLastAsPyTorchDoes) {
   EXPECT_THAT(error_of("60, 15, 1, 3"), testing::HasSubstr("Expected X.is_contiguous(memory_format) to be true"));
 }
 
-// As PyTorch's kernels lie, of operands whose channels are innermost.
+// The layouts of PyTorch's kernels for operands whose channels are innermost.
 TEST(InferTest, ChannelsInnermostStaySoWhereThereIsOneSpatialDim) {
   auto g = Infer(R"(graph(%x : Float(2, 5, 8, strides=[40, 1, 5]), %w : Float(3, 5, 3, strides=[15, 1, 5]),
       %dense : Float(3, 5, 3, strides=[15, 3, 1])):
@@ -244,7 +244,7 @@ TEST(InferTest, ChannelsInnermostStaySoWhereThereIsOneSpatialDim) {
   EXPECT_EQ(TypeOf(*g, "d"), "Float(2, 3, 6, strides=[18, 6, 1])");
 }
 
-// Whatever the operand: it is copied first.
+// This holds for any operand, because it is copied first.
 TEST(InferTest, AnInstanceNormIsContiguous) {
   auto g = Infer(R"(graph(%x : Float(2, 3, 8, 8, strides=[192, 1, 24, 3])):
     %none : NoneType = prim::Constant()
@@ -263,7 +263,7 @@ TEST(InferTest, TheAdaptiveMeanOfVolumesIsContiguous) {
   EXPECT_EQ(TypeOf(*g, "y"), "Float(1, 3, 2, 2, 2, strides=[24, 8, 4, 2, 1])");
 }
 
-// It joins two parts; PyTorch's cat has their format where both have one, and a part of no elements has none.
+// It joins two parts; PyTorch's cat has their format if both have one, and a part without elements has none.
 TEST(InferTest, ARolledImageHasTheFormatOfItsParts) {
   auto g = Infer(R"(graph(%x : Float(2, 3, 6, 8, strides=[144, 1, 24, 3])):
     %one : int[] = prim::Constant[value=[1]]()
@@ -305,7 +305,7 @@ TEST(InferTest, QuantilesKeepTheOrderOfTheOtherDims) {
   EXPECT_EQ(TypeOf(*g, "b"), "Float(2, 1, 4, 5, strides=[1, 40, 10, 2])");
 }
 
-// PyTorch's copy has the operand's strides, so that of two elements in one place the one written last stays.
+// PyTorch's copy has the operand's strides, so that of two elements at one address the last written one remains.
 TEST(InferTest, ACopyOfWindowsThatOverlapIsRefusedByName) {
   const auto error_of = [](absl::string_view strides) {
     return ErrorOf(absl::Substitute(R"(graph(%x : Float(2, 3, 3, strides=[$0]), %s : Float(2, 3, 3, strides=[9, 3, 1])):

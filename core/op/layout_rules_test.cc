@@ -1,4 +1,4 @@
-// How results lie, of every operator that is described: testdata/layout_rules.txt has PyTorch's answers.
+// Layouts of the results of every operator with a rule: testdata/layout_rules.txt has PyTorch's layouts.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -42,8 +42,8 @@ Sizes Ints(absl::string_view text) {  // "[2,3]"
 
 // --- Layouts, by their letters, as record_layout_rules.py makes them ---
 
-// Strides with the dims in this order, from the largest on; `gap` places in the last one, whose elements are `step`
-// apart.
+// Returns strides with the dims in this order, from the largest on; `gap` elements in the last one, whose elements have
+// the distance `step`.
 Sizes InOrder(const Sizes& sizes, const std::vector<int>& order, int64_t gap = 0, int64_t step = 1) {
   Sizes strides(sizes.size());
   int64_t n = step;
@@ -113,7 +113,7 @@ Sizes LaidOut(const Sizes& sizes, char letter) {
   return {};
 }
 
-// The expected strides of a result by the table, or nullopt if it has no elements.
+// Returns the expected strides of a result by the table, or nullopt if it has no elements.
 std::optional<Sizes> Expected(absl::string_view word, const Sizes& sizes) {
   if (absl::c_linear_search(sizes, 0)) return std::nullopt;
   if (word == "c") return InOrder(sizes, Rising(sizes.size()));
@@ -141,7 +141,7 @@ DType DTypeNamed(absl::string_view name) {
   return kNames->at(name);
 }
 
-// The parts of a list, which may hold lists.
+// Returns the parts of a list, which may contain lists.
 std::vector<absl::string_view> Parts(absl::string_view text) {
   std::vector<absl::string_view> parts;
   int depth = 0;
@@ -316,7 +316,8 @@ void ForEachCase(F f) {
   }
 }
 
-// Where tensors of these types do not lie as the table says; "" where they do. nullopt: sizes or strides are not known.
+// Returns where the layout of tensors of these types differs from the table's; "" if it does not. nullopt: sizes or
+// strides are unknown.
 std::optional<std::string> Difference(const std::vector<Type>& have, const Case& c) {
   std::vector<const TensorType*> tensors;
   for (const Type& t : have) {
@@ -340,7 +341,7 @@ std::optional<std::string> Difference(const std::vector<Type>& have, const Case&
   return "";
 }
 
-// Differences by operator, so that one wrong rule does not hide the others.
+// Collects differences by operator, so that one wrong rule does not hide others.
 class Tally {
  public:
   void Add(const Case& c, absl::string_view args, const std::optional<std::string>& difference) {
@@ -433,7 +434,7 @@ TEST(LayoutRulesTest, InferredStridesArePyTorchs) {
   });
   EXPECT_GT(tally.calls(), 100000);
   EXPECT_EQ(tally.differs(), 0u);
-  // Calls that smelt refuses for other reasons than layouts, and calls whose sizes only the data decide.
+  // Calls that smelt refuses for reasons other than layouts, and calls whose sizes only the data determines.
   EXPECT_LE(tally.refused().size(), 50u);
   EXPECT_LE(tally.unknown().size(), 22u);
 }
@@ -468,7 +469,7 @@ TEST(LayoutRulesTest, DecompositionsGiveThoseStrides) {
   EXPECT_EQ(tally.differs(), 0u);
 }
 
-// The operators of the table, and those of which its head says that no call was found.
+// Returns the operators of the table, or those that its head lists as having no call.
 std::set<std::string> Listed(bool without_calls) {
   const absl::StatusOr<std::string> text = ReadFile("testdata/layout_rules.txt");
   SMELT_CHECK_OK(text.status());

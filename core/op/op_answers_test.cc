@@ -1,4 +1,4 @@
-// Every recorded call: the types that inference gives, and the values that pointwise functions give, are PyTorch's.
+// For every recorded call, the inferred types and the values of pointwise functions equal PyTorch's.
 #include "smelt/core/op/op_answers.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ OpCall CallOf(const Answer& a) {
   return OpCall(a.op, std::move(args));
 }
 
-// Where PyTorch's own vectorized code leaves what the operator is said to compute, or IEEE arithmetic.
+// Where PyTorch's own vectorized code deviates from the operator's definition or from IEEE arithmetic.
 const std::map<std::string, const char*>& Known() {
   static const auto* const kKnown = new std::map<std::string, const char*>{
       {"aten::cosh", "float32 overflows at 89"},
@@ -50,7 +50,7 @@ const std::map<std::string, const char*>& Known() {
   return *kKnown;
 }
 
-// Failures by operator, so that one wrong rule does not hide the others.
+// Collects failures by operator, so that one wrong rule does not hide others.
 class Tally {
  public:
   void Pass(const std::string& op) { ++passed_[op]; }
@@ -135,7 +135,7 @@ TEST(OpAnswersTest, InferredTypesArePyTorchs) {
   EXPECT_EQ(tally.failed(), 0);
 }
 
-// Element `index`, counted over the sizes, of a tensor of any strides.
+// Returns element `index`, counted in row-major order, of a tensor of any strides.
 ScalarValue LoadScalar(const Tensor& t, int64_t index) {
   int64_t at = t.offset();
   for (int d = t.rank() - 1; d >= 0; --d) {
@@ -149,7 +149,7 @@ void StoreScalar(const Tensor& t, int64_t index, ScalarValue v) {
   StoreScalar(t.dtype(), v, static_cast<char*>(t.data()) + index * ItemSize(t.dtype()));
 }
 
-// The index of output element `i` in an operand broadcast to `sizes`.
+// Returns the index of output element `i` in an operand that is broadcast to `sizes`.
 int64_t BroadcastIndex(absl::Span<const int64_t> sizes, const Tensor& t, int64_t i) {
   int64_t index = 0, scale = 1;
   const int shift = static_cast<int>(sizes.size()) - t.rank();
@@ -219,7 +219,7 @@ TEST(OpAnswersTest, PointwiseValuesArePyTorchs) {
   EXPECT_EQ(tally.failed(), 0);
 }
 
-// A reduction as ReductionMeaning says, element by element.
+// Computes a reduction as ReductionMeaning describes, element by element.
 std::vector<Tensor> RunReduction(const Answer& a, const ReductionMeaning& m) {
   const Tensor& x = a.args[m.arg].tensor;
   const int rank = x.rank();

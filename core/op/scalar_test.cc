@@ -61,7 +61,7 @@ TEST(ScalarTest, WrongTextIsAnError) {
 TEST(ScalarTest, EachInstructionRoundsToItsType) {
   EXPECT_EQ(Eval(*ParseScalarFn("(x: f32) -> { return x + 1.0; }"), {std::ldexp(1.0, -24)}), 1.0);
   EXPECT_NE(Eval(*ParseScalarFn("(x: f64) -> { return x + 1.0; }"), {std::ldexp(1.0, -24)}), 1.0);
-  // 1 + 2^-8 is halfway between 1 and 1 + 2^-7 in bfloat16: to even.
+  // 1 + 2^-8 is halfway between 1 and 1 + 2^-7 in bfloat16, and is rounded to even.
   EXPECT_EQ(Eval(*ParseScalarFn("(x: f32) -> { return cast(x): bf16; }"), {1.00390625}), 1.0);
   EXPECT_EQ(Eval(*ParseScalarFn("(x: f32) -> { return cast(x): f16; }"), {65519.0}), 65504.0);
   EXPECT_TRUE(std::isinf(Eval(*ParseScalarFn("(x: f32) -> { return cast(x): f16; }"), {65520.0})));

@@ -144,8 +144,8 @@ std::pair<std::string, std::vector<Type>> ParseCall(absl::string_view text) {
   return {std::string(text.substr(0, open)), std::vector<Type>(tuple->elements().begin(), tuple->elements().end())};
 }
 
-// The nodes of a scripted function and the schemas that PyTorch 2.13 says they have. Left out: aten::Float(int), for
-// which it says Float.Scalar, registered before Float.int, which means the same.
+// The nodes of a scripted function and the schemas that PyTorch 2.13 reports for them. Left out: aten::Float(int), for
+// which it reports Float.Scalar, registered before Float.int, which means the same.
 constexpr char kResolved[] = R"(
 aten::add(Tensor, int, int) -> aten::add.Scalar
 aten::add(Tensor, float, int) -> aten::add.Scalar
@@ -312,7 +312,7 @@ TEST(ResolveOverloadTest, AgreesWithPyTorchOnScriptedNodes) {
   }
 }
 
-// The answers of torch._C.parse_ir; bench/alias/overloads.py compares 41,000 calls.
+// Expected are the results of torch._C.parse_ir; bench/alias/overloads.py compares 41,000 calls.
 TEST(ResolveOverloadTest, OfSeveralThatTakeTheTypesTheFirstInPyTorchsRegistry) {
   auto resolve = [](absl::string_view call) {
     auto [name, types] = ParseCall(call);
@@ -354,7 +354,7 @@ TEST(ResolveOverloadTest, EverySchemaTakesItsOwnArgumentTypes) {
     for (const Argument& a : s.arguments) types.push_back(a.type);
     absl::StatusOr<OpName> op = ResolveOverload(s.op.name(), types);
     ASSERT_TRUE(op.ok()) << s.ToString() << op.status();
-    // Another one only if it takes the very same types, or if types are variables.
+    // Another overload is found only if it takes exactly the same types, or if types are variables.
     if (*op == s.op) continue;
     ++other;
     const FunctionSchema& chosen = Find(op->full());

@@ -1,4 +1,4 @@
-// PyTorch 2.13's behaviour if an operand is the given result, or the tensor that is written.
+// PyTorch 2.13's behaviour if an operand is the given result, or the written tensor.
 #include "smelt/core/op/write_rules.h"
 
 #include "gtest/gtest.h"
@@ -25,7 +25,8 @@ TEST(WriteRulesTest, RunningSumsAndSortingTakeTheirResultAsOperand) {
 }
 
 TEST(WriteRulesTest, SumsAndProductsBeginInTheirResult) {
-  // torch.sum(x, 0, keepdim=True, out=x) of one row is 0; torch.mm(x, y, out=x) hangs on the blocks of the product.
+  // torch.sum(x, 0, keepdim=True, out=x) of one row is 0; the result of torch.mm(x, y, out=x) depends on the blocks of
+  // the product.
   EXPECT_EQ(Rule("aten::sum.IntList_out", "self"), OperandSharing::kApart);
   EXPECT_EQ(Rule("aten::mm.out", "self"), OperandSharing::kApart);
   EXPECT_EQ(Rule("aten::addmm.out", "mat1"), OperandSharing::kApart);
@@ -61,7 +62,7 @@ TEST(WriteRulesTest, ResultsGoIntoTensorsOfTheirKindOrAHigherOne) {
 }
 
 TEST(WriteRulesTest, WhatPyTorchDoesNotFillByItsStridesIsNamed) {
-  // torch.ops.aten.gelu.out(x, out=y[::2]) leaves y as it was.
+  // torch.ops.aten.gelu.out(x, out=y[::2]) does not change y.
   for (const char* op : {"aten::gelu.out", "aten::avg_pool3d.out", "aten::narrow_copy.out"}) {
     EXPECT_TRUE(NeedsContiguousOut(OpName::Get(op))) << op;
   }

@@ -168,7 +168,7 @@ TEST(ExprTest, HashAgreesWithEquality) {
                                                            Expr::Poison()}));
 }
 
-// Expressions as trees, evaluated without simplification, against the simplified ones.
+// Evaluates random expressions as trees, without simplification, and compares with the simplified ones.
 struct Random {
   std::mt19937_64 rng{20};
   int64_t Int(int64_t lo, int64_t hi) { return std::uniform_int_distribution<int64_t>(lo, hi)(rng); }
@@ -177,7 +177,7 @@ struct Values {
   absl::flat_hash_map<std::string, int64_t> symbols;
 };
 
-// The expression, and its value by plain arithmetic for each assignment (nullopt: some division by zero).
+// An expression, and its value by plain arithmetic for each assignment (nullopt: a division by zero).
 struct Checked {
   Expr e;
   std::vector<std::optional<int64_t>> values;

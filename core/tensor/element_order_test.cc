@@ -30,7 +30,8 @@ TEST(ElementOrderTest, AnOperandAheadIsReadBeforeItIsWritten) {
 }
 
 TEST(ElementOrderTest, AnOperandBehindIsReadAfterItIsWritten) {
-  // x[:, 1:].copy_(x[:, :-1]): a short row fills with its first element; what a long one becomes the vectors decide.
+  // x[:, 1:].copy_(x[:, :-1]): a short row is filled with its first element; the result for a long one depends on
+  // vectorization.
   EXPECT_EQ(Effect(At(1, {6, 7}, {8, 1}), At(0, {6, 7}, {8, 1})), OrderEffect::kSequential);
   EXPECT_EQ(Effect(At(1, {6, 31}, {32, 1}), At(0, {6, 31}, {32, 1})), OrderEffect::kOpen);
 }
@@ -45,7 +46,7 @@ TEST(ElementOrderTest, AnOperandBehindOfAnotherDTypeIsReadByWhateverLoopThereIs)
 }
 
 TEST(ElementOrderTest, OneElementOfHalfPrecisionMayBeReadBeforeAll) {
-  // x[::2].mul_(x[2]): of float32 what follows it is multiplied by its square; of float16 by itself.
+  // x[::2].mul_(x[2]): for float32 the later elements are multiplied by its square; for float16 by itself.
   PlacedGeometry written = At(0, {9}, {2}), read = At(2, {9}, {0});
   EXPECT_EQ(Effect(written, read), OrderEffect::kSequential);
   written.dtype = read.dtype = DType::kFloat16;

@@ -9,7 +9,7 @@
 namespace smelt {
 namespace {
 
-// The nearest of two neighbouring values of the type, by comparing distances in double, where everything is exact.
+// Returns the nearest of two adjacent values of the type, by comparing distances in double, where everything is exact.
 template <float (*kToFloat)(uint16_t)>
 uint16_t NearestBySearch(float value, uint16_t infinity) {
   const uint16_t sign = std::signbit(value) ? 0x8000 : 0;

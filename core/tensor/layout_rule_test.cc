@@ -29,7 +29,7 @@ ExprGeometry Symbols(const std::string& name, int rank) {
   return g;
 }
 
-// The rule, written down for operands of these ranks.
+// Returns the written rule for operands of these ranks.
 template <typename Code>
 std::vector<int64_t> Written(const std::vector<int>& ranks, const Code& code) {
   std::vector<LayoutRuleOperand> operands;
@@ -51,7 +51,7 @@ std::vector<int64_t> Written(const std::vector<int>& ranks, const Code& code) {
   return *rule;
 }
 
-// Tensors of these sizes that lie in all sorts of ways: permuted, with gaps, expanded.
+// Returns tensors of these sizes with various layouts: permuted, with gaps, expanded.
 std::vector<Geometry> Layouts(std::mt19937& random, const std::vector<int64_t>& sizes, int count) {
   std::vector<Geometry> out;
   for (int k = 0; k < count; ++k) {
@@ -70,7 +70,7 @@ std::vector<Geometry> Layouts(std::mt19937& random, const std::vector<int64_t>& 
   return out;
 }
 
-// The written rule says of each of many operands what the code says.
+// Checks that the written rule gives the same results as the code for many operands.
 template <typename Code>
 void ExpectSame(int rank, int num_operands, const Code& code) {
   const std::vector<int64_t> rule = Written(std::vector<int>(num_operands, rank), code);

@@ -22,7 +22,7 @@ namespace {
 
 bool Exhaustive() { return std::getenv("SMELT_EXHAUSTIVE") != nullptr; }
 
-// The addresses of all elements in row-major order of indices, in elements.
+// Returns the addresses of all elements in row-major order, in elements.
 std::vector<int64_t> Addresses(const Geometry& g) {
   std::vector<int64_t> out = {g.offset};
   for (int d = 0; d < g.rank(); ++d) {
@@ -50,7 +50,7 @@ Bytes BytesOf(const Geometry& g, int item_bytes) {
 struct Counts {
   int64_t pairs = 0, unknown = 0, overlapping = 0, covered = 0, cover_proven = 0;
 
-  // False at the first wrong answer, which it reports.
+  // Returns false at the first wrong answer, which it reports.
   bool Check(const Geometry& a, int a_bytes, const Bytes& a_set, const Geometry& b, int b_bytes, const Bytes& b_set) {
     ++pairs;
     const bool meet = (a_set & b_set).any();
@@ -124,7 +124,7 @@ TEST(RegionExhaustiveTest, EveryPairUpToRankTwo) {
       a_sets.push_back(BytesOf(g, a_bytes));
       b_sets.push_back(BytesOf(g, b_bytes));
     }
-    // Without the flag a part of the geometries, another one for each pair of item sizes.
+    // Without the flag it tests part of the geometries, a different part for each pair of item sizes.
     const size_t step = Exhaustive() ? 1 : 3;
     for (size_t i = a_bytes % step; i < all.size(); i += step) {
       for (size_t j = 0; j < all.size(); ++j) {

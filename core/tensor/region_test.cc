@@ -31,7 +31,7 @@ class RegionTest : public testing::Test {
 };
 
 TEST_F(RegionTest, RowsOffByOneFullStrideShareAllButOneRow) {
-  // The overlap test of the reference calls these disjoint.
+  // TorchScript's overlap test calls these disjoint.
   EXPECT_EQ(OverlapsConcrete({{4, 4}, {9, 1}, 0}, 4, {{4, 4}, {9, 1}, 9}, 4), Overlap::kSome);
   EXPECT_EQ(Ask(Make("0", {"4", "4"}, {"9", "1"}), Make("9", {"4", "4"}, {"9", "1"})), Overlap::kSome);
 }
@@ -49,7 +49,7 @@ TEST_F(RegionTest, EvenAndOddColumnsAreDisjoint) {
 TEST_F(RegionTest, WhatWasAndWhatIsAppendedToACacheAreDisjoint) {
   EXPECT_EQ(Ask(Make("0", {"n", "64"}, {"64", "1"}), Make("64*n", {"1", "64"}, {"64", "1"})), Overlap::kDisjoint);
   EXPECT_EQ(Ask(Make("0", {"n", "64"}, {"64", "1"}), Make("64*n - 64", {"1", "64"}, {"64", "1"})), Overlap::kSome);
-  // With heads outside: [8, c, 64], rows [0, n) of each head against row n, for n < c.
+  // With heads outermost: [8, c, 64], rows [0, n) of each head against row n, for n < c.
   EXPECT_EQ(Ask(Make("0", {"8", "3", "64"}, {"64*c", "64", "1"}), Make("192", {"8", "1", "64"}, {"64*c", "64", "1"})),
             Overlap::kDisjoint);
 }

@@ -1,5 +1,5 @@
-// Checks view_rules against testdata/view_rules.txt, which PyTorch wrote: over numbers line by line, and over
-// expressions with every size, stride and offset a symbol.
+// Checks view_rules against testdata/view_rules.txt, which PyTorch wrote: with numbers line by line, and with
+// expressions in which every size, stride and offset is a symbol.
 #include "smelt/core/tensor/view_rules.h"
 
 #include <gmock/gmock.h>
@@ -62,14 +62,14 @@ std::vector<Line> ReadTable() {
   return lines;
 }
 
-// Turns the table's numbers into a policy's.
+// Converts the table's numbers for a policy.
 struct Concretely {
   ConcreteDecide decide;
   int64_t operator()(int64_t v) { return v; }
   int64_t Value(int64_t v) { return v; }
 };
 
-// Numbers that may be anything become symbols, one for each value and place.
+// Makes symbols of numbers that may have any value, one for each value and position.
 struct Symbolically {
   SymbolRanges ranges;
   absl::flat_hash_map<std::string, int64_t> hints;
@@ -106,7 +106,7 @@ struct Evaluator {
   Geometry operator()(const ExprGeometry& g) const { return {(*this)(g.sizes), (*this)(g.strides), (*this)(g.offset)}; }
 };
 
-// The result in the table's form, of a rule on converted operands.
+// Returns the result of a rule on converted operands in the table's form.
 template <typename D, typename Convert>
 struct Runner {
   using I = typename D::Index;
@@ -247,7 +247,7 @@ void CheckSymbolic(bool all) {
     const Evaluator hints{convert.hints};
     const std::string got = run(decide, hints);
     const bool is_error = absl::StartsWith(line.result, "!");
-    // The words of an error name expressions here.
+    // The messages of errors contain expressions here.
     if (is_error ? !absl::StartsWith(got, "!") : got != line.result) {
       ADD_FAILURE() << line.text << "\n  got " << got;
       ++wrong;
@@ -258,13 +258,14 @@ void CheckSymbolic(bool all) {
       ASSERT_TRUE(holds.ok() && *holds) << line.text << ": " << a.ToString();
     }
     if (is_error || line.rule == "as_strided") continue;
-    // For other values that keep the assumptions, the same expressions are the answer of the rule over those numbers.
+    // For other values that satisfy the assumptions, the same expressions are the result of the rule with those
+    // numbers.
     for (int attempt = 0; attempt < 4; ++attempt) {
       absl::flat_hash_map<std::string, int64_t> other = convert.hints;
       std::vector<std::string> names;
       for (const auto& [name, value] : other) names.push_back(name);
       std::sort(names.begin(), names.end());
-      // One scale for all keeps many relations; then one symbol more or less.
+      // A common scale keeps many relations; then one symbol is increased or decreased.
       const int64_t scale = 1 + static_cast<int64_t>(rng() % 3);
       for (const std::string& name : names) {
         other[name] *= scale;

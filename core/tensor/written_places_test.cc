@@ -16,7 +16,7 @@ struct Memory {
   Tensor View(int64_t offset, int64_t size, int64_t stride) const { return whole.View({{size}, {stride}, offset}); }
 };
 
-// Returns the answer of an operator that writes element 1 of three: `combine` of the present value and the given one.
+// Returns the result of an operator that writes element 1 of three: `combine` of the old value and the given one.
 template <typename Combine>
 auto WritesElementOne(Combine combine) {
   return [combine](int held, int given) -> absl::StatusOr<Tensor> {

@@ -1,4 +1,4 @@
-// "solve", "determinant", "cholesky", "qr", "svd" and "eigh", by putting what they give into the equations.
+// Tests "solve", "determinant", "cholesky", "qr", "svd" and "eigh" by inserting their results into the equations.
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -152,7 +152,7 @@ TEST(FactorizationTest, ACholeskyFactorTimesItsTransposeIsTheMatrix) {
         }
       }
     }
-    // In whichever block it is not positive.
+    // In any block in which it is not positive.
     a.at(0, n - 2, n - 2) = -1;
     EXPECT_FALSE(Call("cholesky", {&a}, {&l}, {0, 1}).ok());
   }

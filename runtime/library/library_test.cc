@@ -157,8 +157,8 @@ TEST(IntegerMatmulTest, ProductsWrap) {
   }
 }
 
-// The least number alone is tested, too: pairs of such products do not fit 16 bits, nor their sums a float32's
-// mantissa.
+// The smallest number alone is tested too: pairs of such products do not fit in 16 bits, nor do their sums in a
+// float32's mantissa.
 TEST(IntegerMatmulTest, OfInt8TheResultMayBeInt32AndIsExact) {
   static auto* const constants = new std::vector<Tensor>;  // outlive the library
   for (auto [m, k, n] : {std::tuple{1, 77, 50}, {3, 4096, 70}, {17, 19, 23}, {64, 1200, 48}, {40, 5, 1}}) {
@@ -214,7 +214,7 @@ TEST_P(MatmulTest, TheBiasIsAddedHoweverItIsBroadcastAndScaled) {
 }
 
 // The product of two halves is exact in float32, and a sum of products has the error of float32: it is not rounded to
-// the half.
+// the half type.
 TEST_P(MatmulTest, OfHalvesTheResultMayBeFloat32) {
   const DType t = GetParam();
   if (ItemSize(t) != 2) return;
@@ -247,7 +247,7 @@ TEST_P(MatmulTest, OfHalvesTheResultMayBeFloat32) {
   }
 }
 
-// As linear of a transposed batch decomposes: batches and rows change places, continue each other, or neither.
+// The form of a decomposed linear of a transposed batch: batches and rows are swapped, merge into one dim, or neither.
 TEST(MatmulTest, AWeightOfAllBatchesMultipliesWhateverDimIsLongest) {
   const DType t = DType::kFloat32;
   struct Layout {
@@ -297,7 +297,7 @@ TEST(MatmulTest, AWeightOfAllBatchesMultipliesWhateverDimIsLongest) {
   }
 }
 
-// A model answers each row alike, whatever other rows are asked about with it.
+// A model gives the same result for a row, whatever other rows are in the same call.
 TEST(MatmulTest, ARowTimesAWeightHasTheSameBitsAmongAnyNumberOfRows) {
   std::mt19937 generator(7);
   const auto uniform = [&] { return std::uniform_real_distribution<double>(-1, 1)(generator); };
@@ -364,7 +364,7 @@ TEST_P(MatmulTest, WhatLiesBesideAnOperandIsNotMultiplied) {
   for (const int64_t m : {1, 3, 5, 8, 40}) {
     for (const int64_t k : {1, 2, 3, 7, 8, 15, 17, 33, 65}) {
       for (const int64_t n : {1, 6, 17, 64}) {
-        // Both in memory that is NaN elsewhere: columns beyond, and each row twice. Or a whole matrix.
+        // Both are in memory that is NaN elsewhere: columns beyond, each row twice, or a whole matrix.
         for (const int layout : {0, 1, 2}) {
           const bool by_column = layout == 1;
           auto inside = [&](int64_t rows, int64_t columns) {
@@ -385,7 +385,7 @@ TEST_P(MatmulTest, WhatLiesBesideAnOperandIsNotMultiplied) {
               ASSERT_EQ(At(c, {i, j}), static_cast<double>(k)) << m << "x" << k << "x" << n << " layout " << layout;
             }
           }
-          // Nor is an infinite last factor multiplied by what fills it up.
+          // An infinite last factor is not multiplied by the fill either.
           const double kInf = std::numeric_limits<double>::infinity();
           Fill(a, [kInf] { return kInf; });
           ASSERT_TRUE(Call("matmul", {a, b, Tensor()}, {c}).ok());
@@ -402,7 +402,7 @@ TEST_P(MatmulTest, WhatLiesBesideAnOperandIsNotMultiplied) {
 
 TEST(MatmulTest, BatchesAreBroadcastAndMayBeStrided) {
   const DType t = DType::kFloat32;
-  // Heads side by side in one matrix, as attention has them: [B, S, H, D] seen as [B, H, S, D].
+  // Heads next to each other in one matrix, as in attention: [B, S, H, D] seen as [B, H, S, D].
   const Tensor q = Fill(Tensor::Empty(t, {2, 10, 3, 8})).View({{2, 3, 10, 8}, {240, 8, 24, 1}, 0});
   const Tensor k = Fill(Tensor::Empty(t, {2, 10, 3, 8})).View({{2, 3, 8, 10}, {240, 8, 1, 24}, 0});
   const Tensor s = Tensor::Empty(t, {2, 3, 10, 10});
@@ -418,7 +418,7 @@ TEST(MatmulTest, BatchesAreBroadcastAndMayBeStrided) {
       }
     }
   }
-  // One right operand for all: by size 1 and by stride 0.
+  // One right operand for all batches: by size 1 and by stride 0.
   const Tensor x = Fill(Tensor::Empty(t, {5, 6, 4})), w = Fill(Tensor::Empty(t, {1, 4, 7}));
   for (const Tensor& right : {w, w.View({{5, 4, 7}, {0, 7, 1}, 0})}) {
     for (int64_t rows : {6, 1}) {
@@ -488,7 +488,7 @@ Tensor Image(DType t, std::vector<int64_t> sizes, bool channels_last) {
   return Fill(Tensor::EmptyStrided(t, sizes, strides));
 }
 
-// grad and all: for each pair (input element, output element, tap) of the definition.
+// Calls f for each (input element, output element, tap) of the definition.
 void ForEachTap(
     const ConvCase& c, const std::vector<int64_t>& out,
     const std::function<void(std::vector<int64_t> in, std::vector<int64_t> w, std::vector<int64_t> out)>& f) {
@@ -623,7 +623,7 @@ TEST(ConvolutionTest, EveryShapeLayoutAndDtypeGivesTheSumOfItsTaps) {
   }
 }
 
-// 0 times infinity is no number: what lies outside of the image is not multiplied.
+// 0 times infinity is NaN: elements outside of the image are not multiplied.
 TEST(ConvolutionTest, AnInfiniteWeightBesideTheImageAddsNothing) {
   const Tensor x = Fill(Tensor::Empty(DType::kFloat32, {1, 1, 4, 9}), [] { return 1.0; });
   const Tensor w = Fill(Tensor::Empty(DType::kFloat32, {1, 1, 3, 3}), [] { return 1.0; });
@@ -635,8 +635,8 @@ TEST(ConvolutionTest, AnInfiniteWeightBesideTheImageAddsNothing) {
   for (int i = 1; i < 9; ++i) EXPECT_EQ(row[i], INFINITY) << i;
 }
 
-// One image of more than 16 million multiplications is several slices. Float64 runs by products, of which the test
-// above speaks.
+// One image of more than 16 million multiplications becomes several slices. Float64 uses products, which the test above
+// covers.
 TEST(ConvolutionTest, ALargeImageIsTheSameInBandsOfRowsOnAnyNumberOfThreads) {
   const std::vector<ConvCase> cases = {
       {2, 1, 32, 64, 1, {33, 40}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false},
@@ -680,8 +680,8 @@ TEST(ConvolutionTest, ALargeImageIsTheSameInBandsOfRowsOnAnyNumberOfThreads) {
   }
 }
 
-// A layout of the weights that the first band chose had left the last band of these (ResNet-50, DenseNet-121) nothing
-// but oneDNN's reference code, a hundred times slower.
+// With the layout of weights that the first band chose, the last band of these (ResNet-50, DenseNet-121) could only use
+// oneDNN's reference code, which is a hundred times slower.
 TEST(ConvolutionTest, NoBandRunsReferenceCode) {
   const std::vector<ConvCase> cases = {
       {2, 1, 256, 128, 1, {56, 56}, {1, 1}, {1, 1}, {0, 0}, {1, 1}, false},
@@ -730,8 +730,7 @@ TEST(ConvolutionTest, OneDimOfSeparateChannelsIsAnImageOfOneRow) {
   }
 }
 
-// Blocks of 8 by 8, and what is left over on both sides.
-// Copies each part as it hears of it.
+// Blocks of 8 by 8, and the remainders on both sides. Copies each part when it is notified.
 class Listener : public PartListener {
  public:
   Listener(const Tensor& of, int64_t unit)
@@ -758,7 +757,7 @@ class Listener : public PartListener {
   mutable int parts_ = 0;
 };
 
-// How many parts a listener hears of; 0 if the op tells of none.
+// Returns the number of parts that a listener is notified of; 0 if the op does not notify.
 int Parts(const std::string& op, const std::vector<Tensor>& inputs, const Tensor& output, std::vector<int64_t> ints) {
   Library library;
   LibraryRequest r;
@@ -914,8 +913,8 @@ TEST(SortTest, IsStableAndPutsNanLast) {
   EXPECT_THAT(IntsOf(indices), ElementsAre(1, 0, 3, 2, 5, 4));
 }
 
-// Numbers with ties, both zeros, infinities and NaN, of every dtype that has an order; long enough to be sorted by
-// digits, and not.
+// Numbers with ties, both zeros, infinities and NaN, of every dtype that has an order; both long enough to be sorted by
+// digits, and shorter.
 class OrderTest : public ::testing::TestWithParam<DType> {
  protected:
   static Tensor Numbers(int64_t n) {
@@ -958,7 +957,7 @@ TEST_P(OrderTest, OfSortIsThatOfAStableSortAndOfTopKThatOfPyTorchsCalls) {
       for (int64_t k : {int64_t{1}, n / 50, n / 2}) {
         const Tensor some = Tensor::Empty(DType::kInt64, {k});
         ASSERT_TRUE(Call("topk", {x}, {Tensor(), some}, {k, 0, descending, 1}).ok());
-        // Equal ones lie as the algorithms leave them that PyTorch's kernel calls.
+        // Equal elements are in the order that the algorithms of PyTorch's kernel give.
         const auto before = [&](const auto& a, const auto& b) {
           return descending ? Less(b.first, a.first) : Less(a.first, b.first);
         };
@@ -1024,7 +1023,7 @@ TEST_P(OrderTest, OfUniqueIsAscendingAndEveryNanIsItsOwn) {
   }
 }
 
-// PyTorch's search of `length` elements in order, which asks for the element in the middle: NaN lies behind none.
+// PyTorch's binary search over `length` ordered elements, which compares the middle element: NaN is after none.
 int64_t PlaceOf(double value, const std::function<double(int64_t)>& element, int64_t length, bool right) {
   int64_t low = 0, high = length;
   while (low < high) {
@@ -1085,7 +1084,7 @@ TEST(TopKTest, TakesTheLargestOrSmallest) {
   EXPECT_FALSE(Call("topk", {x}, {values, indices}, {6, 0, 0, 1}).ok());
 }
 
-// Rows in other strides and order than the result's; chunks of values end within rows.
+// Rows with other strides and order than the result's; chunks of values end within rows.
 TEST_P(OrderTest, OfSearchSortedHasARowOfItsOwnForEachRow) {
   const int64_t rows = 50, length = 33, width = 100;
   const Tensor x = Numbers(rows * length).View({{rows, length}, {length, 1}, 0});
@@ -1117,7 +1116,7 @@ TEST(SearchSortedTest, FindsTheFirstOrTheLastPlace) {
             absl::StatusCode::kFailedPrecondition);
 }
 
-// As PyTorch 2.13 answers.
+// Expected are the results of PyTorch 2.13.
 TEST(SearchSortedTest, OfNanAmongTheBoundariesIsWhereTheSearchEnds) {
   const float nan = std::nanf("");
   const Tensor values = Floats({-2, 0, .5f, nan, 9, .1f}), out = Ints({0, 0, 0, 0, 0, 0});
@@ -1188,7 +1187,7 @@ void SetPair(const Tensor& t, int64_t row, int64_t k, std::complex<double> v) {
   }
 }
 
-// Lengths of all radices, odd and even ones, and primes beyond them, which are transformed by a convolution.
+// Lengths for all radices, odd and even, and primes beyond them, which are transformed by a convolution.
 TEST(FourierTest, EveryLengthIsTheSumOfItsDefinition) {
   for (int64_t n : {1, 2, 3, 4, 5, 7, 12, 30, 61, 67, 101, 134, 1009}) {
     for (const bool forward : {true, false}) {
@@ -1222,7 +1221,7 @@ TEST(FourierTest, HalfASpectrumGivesTheSignalBack) {
   }
 }
 
-// Eight lines are transformed side by side, and moved by vectors where they are dense or adjacent.
+// Eight lines are transformed at once, and moved by vectors where they are dense or adjacent.
 TEST(FourierTest, ManyLinesAreAsEachAlone) {
   for (int64_t n : {1, 2, 6, 9, 32, 67}) {
     for (const bool adjacent : {false, true}) {
@@ -1272,7 +1271,7 @@ TEST(FourierTest, ManyRealLinesComeBack) {
   }
 }
 
-// The angle of a negative real number is pi or -pi, by the sign of its zero.
+// The angle of a negative real number is pi or -pi, depending on the sign of its imaginary zero.
 TEST(FourierTest, TheEndsOfARealSignalsSpectrumArePositiveZeroBesideReals) {
   for (int64_t n : {1, 2, 9, 24, 70}) {
     const Tensor x = Fill(Tensor::EmptyStrided(DType::kFloat32, {19, n}, {n, 1})),

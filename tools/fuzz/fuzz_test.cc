@@ -1,5 +1,5 @@
-// A few thousand of the fuzzer's programs, and every failure it has found, cut down, in testdata/fuzz. Many more are
-// run by hand: `smelt-fuzz --count=1000000`, `smelt-fuzz --compiled --count=100000`.
+// Runs a few thousand of the fuzzer's programs, and every failure that it has found, reduced, from testdata/fuzz. Many
+// more can be run by hand: `smelt-fuzz --count=1000000`, `smelt-fuzz --compiled --count=100000`.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -27,7 +27,7 @@ struct Share {
   int programs = 0, refused = 0, unsupported = 0, skipped = 0, eager_refuses = 0, overlap = 0, eager_order = 0;
 };
 
-// Runs programs and expects no difference; the first is cut down and printed.
+// Runs programs and expects no difference; the first failure is reduced and printed.
 Share RunPrograms(uint64_t first, int count, const RunOptions& options, const GeneratorOptions& generator = {}) {
   Share share;
   for (uint64_t seed = first; seed < first + count; ++seed) {
@@ -50,13 +50,11 @@ Share RunPrograms(uint64_t first, int count, const RunOptions& options, const Ge
 
 TEST(FuzzTest, ThePureGraphAndItsLayersShowWhatEagerExecutionDoes) {
   const Share share = RunPrograms(1, 3000, {});
-  // Calls that are refused or not supported may become fewer, never more: then lower the limits. (494 became 496, and
-  // 233 refused by PyTorch's rules 227, when programs whose slice_scatter has a source of other sizes were no longer
-  // made.)
+  // The number of calls that are refused or not supported may decrease, never increase; if it decreases, lower the
+  // limits.
   EXPECT_LE(share.refused, 18) << "of " << share.programs;
   EXPECT_LE(share.unsupported, 496) << "of " << share.programs;
-  // Results that the machine decides in PyTorch are not tested: sums into their own operand, long rows that overlap.
-  // (121 became 122 when indexed writes that read a place they write were refused though it ends as it was.)
+  // Results that depend on the machine in PyTorch are not tested: sums into their own operand, long rows that overlap.
   EXPECT_LE(share.skipped, 122) << "of " << share.programs;
   EXPECT_LE(share.eager_refuses, 227) << "of " << share.programs;
 }
@@ -72,13 +70,11 @@ TEST(FuzzTest, BundlesShowWhatEagerExecutionDoes) {
   const Share share = RunPrograms(1000001, 1000, options);
   EXPECT_LE(share.refused, 2) << "of " << share.programs;
   EXPECT_LE(share.unsupported, 9) << "of " << share.programs;
-  // Calls whose sharing is not known ahead, and arguments of one storage of which one is addressed outside of itself:
-  // they take the plan for any overlap.
+  // Calls whose sharing is not known beforehand, and arguments in one storage of which one is addressed outside of
+  // itself: they use the plan for any overlap.
   EXPECT_LE(share.overlap, 52) << "of " << share.programs;
-  // Programs without a pure form: loops that carry tensors around, branches that return one or another, writes that
-  // read what they have written, writes that PyTorch refuses in branches that may not be taken. (The last were refused
-  // whatever the branch: 4 refused and 4 not supported became 7 here. 245 became 246 when three programs became
-  // others.)
+  // Programs without a pure form: loops that carry tensors around, branches that return one tensor or another, writes
+  // that read what they have written, and writes that PyTorch refuses in branches that may not be taken.
   EXPECT_LE(share.eager_order, 246) << "of " << share.programs;
 }
 
@@ -112,7 +108,7 @@ TEST(FuzzTest, WhetherArgumentsOverlapIsKnownOfEveryPair) {
     }
   }
   EXPECT_EQ(unknown, 0) << "of " << pairs;
-  // Both answers are asked for.
+  // Both answers occur often.
   EXPECT_GT(overlap, 500) << "of " << pairs;
   EXPECT_GT(pairs - overlap, 500) << "of " << pairs;
 }
@@ -127,7 +123,7 @@ TEST(FuzzTest, AProgramIsReadAsItWasPrinted) {
 }
 
 TEST(ReduceTest, KeepsWhatMakesItFail) {
-  // "Fails" if it has a neg_: all else goes.
+  // "Fails" if it has a neg_: everything else is removed.
   auto sample = Sample::Parse(R"(graph(%x : Float(2, 3, strides=[3, 1]), %y : Float(2, 3, strides=[3, 1]), %c : bool):
   %one : int = prim::Constant[value=1]()
   %zero : int = prim::Constant[value=0]()

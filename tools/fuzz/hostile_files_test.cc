@@ -1,5 +1,5 @@
-// Tens of thousands of hostile bundles and graph files: a reader gives a result or an error, and no sanitizer objects.
-// `smelt-mutate` reads millions.
+// Reads tens of thousands of hostile bundles and graph files: a reader returns a result or an error, and no sanitizer
+// reports an error. `smelt-mutate` reads millions.
 #include "smelt/tools/fuzz/hostile_files.h"
 
 #include <cstdlib>
@@ -23,7 +23,7 @@ namespace {
 constexpr int kSlices = 4, kFilesOfSlice = 5'000;  // of each format
 
 std::vector<std::string> Bundles() {
-  // From the plain build when this is a sanitized one: .ci/run says where.
+  // The bundles of the plain build if this is a sanitized one; .ci/run sets the variable.
   const char* folder = std::getenv("SMELT_TEST_BUNDLES");
   std::vector<std::string> files;
   for (const char* name : {"autocast_and_dropout", "branches_on_sizes_and_data", "cond", "digits", "duplicate_mutation",
@@ -66,7 +66,7 @@ class HostileFilesTest : public ::testing::TestWithParam<int> {
       EXPECT_EQ(outcome.wrong, "") << "seed " << seed;
       taken += outcome.refusal.empty();
     }
-    // Else only the first checks are tested.
+    // Otherwise only the first checks are tested.
     EXPECT_GT(taken, kFilesOfSlice / 10);
   }
 };

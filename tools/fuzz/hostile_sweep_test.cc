@@ -1,6 +1,6 @@
-// Files that lie: every operator with everything wrong with it that a file can say. Each is read and compiled or
-// refused; none ends the process, runs for ever or finds a bug. Takes minutes, and is run by hand: ./bazelw test
-// //tools/fuzz:hostile_sweep_test.
+// Files with false statements: every operator with every possible wrong statement about it. Each file is compiled or
+// rejected; none ends the process, runs forever or triggers an internal error. Takes minutes, and is run by hand:
+// ./bazelw test //tools/fuzz:hostile_sweep_test.
 #include <cstdlib>
 #include <functional>
 #include <optional>
@@ -16,7 +16,7 @@
 namespace smelt {
 namespace {
 
-// Under sanitizers a file costs tens of times as much.
+// Under sanitizers a file takes tens of times as long.
 #ifdef __SANITIZE_ADDRESS__
 constexpr bool kSanitized = true;
 #else
@@ -53,7 +53,7 @@ TEST(HostileSweepTest, EveryLieAboutEveryOperatorIsRefusedOrCompiled) {
           lies = LiesAbout(calls[at]);
         }
         const size_t k = static_cast<size_t>(i % kMost);
-        // A different part of each operator's.
+        // A different part for each operator.
         if (k >= lies.size() || (kSanitized && (static_cast<size_t>(at) + k) % 10 != 0)) return std::nullopt;
         return HostileFile{absl::StrCat(calls[at].op.full(), ": ", lies[k].what), lies[k].extension, lies[k].bytes};
       },

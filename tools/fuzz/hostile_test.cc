@@ -1,6 +1,6 @@
-// Archives and texts of real models with something changed. Each is read and compiled or refused; none ends the
-// process, runs for ever or finds a bug. hostile_sweep_test does the same with archives and with every operator,
-// smelt-hostile with millions.
+// Archives and texts of real models with changes. Each is compiled or rejected; none ends the process, runs forever or
+// triggers an internal error. hostile_sweep_test does the same with archives of every operator, smelt-hostile with
+// millions of files.
 #include "smelt/tools/fuzz/hostile.h"
 
 #include <cstdlib>
@@ -18,7 +18,7 @@
 namespace smelt {
 namespace {
 
-// Under sanitizers a file costs tens of times as much.
+// Under sanitizers a file takes tens of times as long.
 #ifdef __SANITIZE_ADDRESS__
 constexpr bool kSanitized = true;
 #else
