@@ -1,5 +1,5 @@
-// Which values of a graph share memory, and who writes it. Live: it listens to the graph's edits and follows each at
-// the cost of what the edit touches; it is never rebuilt from scratch in between.
+// Finds which values of a graph share memory, and which nodes write it. The database is live: it listens to the graph's
+// edits and follows each at the cost of what the edit touches. It is never rebuilt from scratch in between.
 //
 //   std::unique_ptr<AliasDb> db = AliasDb::Build(graph);
 //   db->Alias(a, b);                       // AliasAnswer::kNo, kMay or kMust
@@ -9,15 +9,17 @@
 //   db->CanMoveBefore(n, m, &reason);
 //
 // How it works. Values hold *objects*: tensor handles, lists, dictionaries, tuples, objects of classes. A tensor handle
-// lives in one or more *locations* (storages); a view is a handle of its own over its base's locations, with the region
-// of bytes it covers. Aliasing is a set of constraints over values, back edges and zero-trip edges of loops included,
-// solved in one pass over the program plus what the back edges change. What was allocated in an earlier iteration is
-// told from what this one allocated. Writes are a separate index: for each location its writers, with the region each
-// writes.
+// lives in one or more *locations* (storages). A view is a handle of its own over its base's locations, with the region
+// of bytes that it covers. Aliasing is a set of constraints over values, back edges and zero-trip edges of loops
+// included, solved in one pass over the program and again where back edges change something. Memory that an earlier
+// iteration allocated is distinguished from memory that the current one allocated. Writes are a separate index: for
+// each location its writers, with the region of each.
 //
-// Answers: kNo and kMust are proven; kMay is all else. "Share memory" means a common byte while both are in scope;
-// lists, dictionaries and objects: being one object. A tensor that changes geometry (t_, resize_, set_) counts as
-// living in the whole of its locations. Inputs may overlap in any way, unless Options::distinct_inputs.
+// Answers: kNo and kMust are proven; kMay is everything else. To "share memory" means to have a common byte while both
+// are in scope; for lists, dictionaries and objects it means to be one object. A tensor that changes geometry (t_,
+// resize_, set_) counts as living in the whole of its locations. Inputs may overlap in any way, unless
+// Options::distinct_inputs.
+//
 // docs/alias_database.md says what each query costs. Not thread-safe, not even queries: they finish pending updates.
 #ifndef SMELT_ALIAS_ALIAS_DB_H_
 #define SMELT_ALIAS_ALIAS_DB_H_
@@ -38,7 +40,7 @@ namespace smelt {
 enum class AliasAnswer { kNo, kMay, kMust };
 const char* Name(AliasAnswer a);  // "no", "may", "must"
 
-// A location: a storage, as far as the analysis tells storages apart.
+// A location: a storage, as far as the analysis distinguishes storages.
 using LocationId = StrongId<struct LocationTag>;
 
 struct Location {
@@ -59,11 +61,11 @@ struct Location {
   std::string name;           // for people: "%x", "weight 3", "%l[*]"
 };
 
-// Where a tensor value lives.
+// The memory of a tensor value.
 struct ValueMemory {
   std::vector<LocationId> locations;  // more than one: one of them
-  // Proven: offset, sizes and strides over the only location. For inputs relative to the input's own first element, for
-  // weights to the storage. Absent where it is not known, and where the handle's geometry is changed by some node.
+  // Offset, sizes and strides over the only location, proven. For inputs they are relative to the input's own first
+  // element, for weights to the storage. Absent if they are not known, or if some node changes the handle's geometry.
   std::optional<Region> region;
   bool geometry_changes = false;  // some node changes sizes, strides or storage of the handle
 };
@@ -77,16 +79,16 @@ struct Writer {
 class AliasDb : public GraphListener {
  public:
   struct Options {
-    // A value's set of objects is exact up to this size; beyond, its members are summarised: one summary object, which
-    // every member may alias.
+    // A value's set of objects is exact up to this size. Beyond it, its members are summarised: one summary object,
+    // which every member may alias.
     int max_set = 32;
-    // The caller promises that different top-level tensor inputs, and what they hold, share no memory.
+    // The caller promises that different top-level tensor inputs, and the tensors that they hold, share no memory.
     bool distinct_inputs = false;
-    // Verify() after every flush of edits; CHECKs. For tests.
+    // Runs Verify() after every flush of edits and CHECKs the result. For tests.
     bool verify_edits = false;
   };
 
-  // `graph` must outlive the database. O(nodes and edges).
+  // `graph` must outlive the database. Takes O(nodes and edges).
   static std::unique_ptr<AliasDb> Build(Graph& graph, Options options);
   static std::unique_ptr<AliasDb> Build(Graph& graph) { return Build(graph, Options()); }
   ~AliasDb() override;
@@ -100,49 +102,54 @@ class AliasDb : public GraphListener {
   AliasAnswer Alias(ValueId a, ValueId b) const;
   bool MayAlias(ValueId a, ValueId b) const;
   bool MustAlias(ValueId a, ValueId b) const;
-  // As MayAlias, or something that one reaches (elements of elements) and the other or something it reaches.
+  // As MayAlias, for everything that one value reaches (elements of elements) and everything that the other reaches.
   bool MayContainAlias(ValueId a, ValueId b) const;
   bool MayContainAlias(absl::Span<const ValueId> a, absl::Span<const ValueId> b) const;
 
   // --- memory ---
   ValueMemory Memory(ValueId v) const;
   Location Describe(LocationId l) const;
-  // Of the same location; whether two values' bytes are disjoint, the same, or neither is proven. Scopes do not matter.
+  // Compares two values of one location: their bytes are disjoint, the same, or neither is proven. Scopes do not
+  // matter.
   Overlap CompareRegions(ValueId a, ValueId b) const;
-  // The storage may be reached by the caller after the call: through an input, an output, or what escaped.
+  // Returns whether the caller may reach the storage after the call: through an input, an output, or an escaped value.
   bool ReachableByCaller(ValueId v) const;
 
   // --- writes ---
   // Some node writes v's bytes (of a list: the list itself) while v is in scope, or is the node that defines v.
   // Changing a geometry is no write.
   bool HasWriters(ValueId v) const;
-  // The same anywhere in the graph, in scope or not.
+  // Returns the same for the whole graph, in scope or not.
   bool IsEverWritten(ValueId v) const;
   std::vector<Writer> Writers(ValueId v, bool geometry_too = false) const;  // anywhere, in program order
-  // Whether n, or a node in its blocks, may write bytes of v.
+  // Returns whether n, or a node in its blocks, may write bytes of v.
   bool WritesTo(NodeId n, ValueId v) const;
-  // The last node of n's block before n that may write v's bytes, itself or by its blocks. Invalid if there is none.
-  NodeId LastWriterBefore(ValueId v, NodeId n) const;
-  // v is made by its node in memory of its own that nobody else knows of at that point, and it is all that v can be.
-  bool OwnsItsMemory(ValueId v) const;
-  // Of a value that owns its memory: the first node after n, in the text, that may write any of it. Invalid if there is
+  // Returns the last node of n's block before n that may write v's bytes, itself or by its blocks; invalid if there is
   // none.
+  NodeId LastWriterBefore(ValueId v, NodeId n) const;
+  // Returns whether v's node makes it in memory of its own that nothing else knows at that point, and v cannot be
+  // anything else.
+  bool OwnsItsMemory(ValueId v) const;
+  // For a value that owns its memory, returns the first node after n, in the text, that may write any of it; invalid if
+  // there is none.
   NodeId FirstWriterAfter(ValueId v, NodeId n) const;
-  // Nodes after n, in n's block, that may read v's bytes, in order.
+  // Returns the nodes after n, in n's block, that may read v's bytes, in order.
   std::vector<NodeId> ReadersAfter(ValueId v, NodeId n) const;
-  // Nothing writes a or b, through any alias, and not both are reachable by the caller: whether they share memory can
-  // change.
+  // Returns whether a and b may come to share memory, or cease to: nothing writes either of them through any alias, and
+  // the caller does not reach both.
   bool SafeToChangeAliasing(ValueId a, ValueId b) const;
 
   // --- topological moves, within one block ---
-  // Whether some legal order of the block has n right before (after) m, what depends on n or n depends on moving along
-  // where it lies in between, all other nodes staying. False across blocks and for n == m. *why says what is in the
-  // way.
+  //
+  // Returns whether some legal order of the block has n directly before (after) m. Nodes that depend on n, or that n
+  // depends on, move along if they lie in between; all other nodes stay. Returns false across blocks and for n == m.
+  // *why names the obstacle.
   bool CanMoveBefore(NodeId n, NodeId m, std::string* why = nullptr) const;
   bool CanMoveAfter(NodeId n, NodeId m, std::string* why = nullptr) const;
-  // The nodes between n and m that n's move beside m takes along.
+  // Returns the nodes between n and m that move along when n moves beside m.
   std::vector<NodeId> MovesAlong(NodeId n, NodeId m) const;
-  // Does it. The graph is untouched on failure; the error is the reason. The graph must be the one it was built with.
+  // Moves n. On failure the graph is untouched, and the error is the reason. The graph must be the one that the
+  // database was built with.
   absl::Status MoveBefore(NodeId n, NodeId m);
   absl::Status MoveAfter(NodeId n, NodeId m);
 
@@ -153,8 +160,8 @@ class AliasDb : public GraphListener {
   std::string ToJson() const;    // locations, each value's set, each node's reads and writes
   std::string ToDot() const;     // Graphviz
   std::string ToHtml() const;    // the picture beside the text, writers marked
-  // Compares with a fresh build: equal; at least as much where sets are summarised, containers have many stores, or an
-  // edit took back what had escaped or moved, as docs/alias_database.md says.
+  // Compares with a fresh build. Returns OK if they are equal. If sets are summarised, containers have many stores, or
+  // an edit undid an escape or a move, this database must hold at least as much, as docs/alias_database.md says.
   absl::Status Verify() const;
 
   struct Stats {

@@ -12,8 +12,8 @@
 
 namespace smelt {
 
-// "build-alias-db". Reads AliasDb::Options and leaves the database, which lives as long as the context and therefore no
-// longer than the graph may.
+// "build-alias-db". Reads AliasDb::Options and leaves the database, which lives as long as the context. The graph must
+// outlive both.
 Pass BuildAliasDbPass();
 
 // The database that the pass left, or null when it did not run.

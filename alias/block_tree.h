@@ -1,5 +1,5 @@
-// Where nodes stand among a graph's blocks: which node of a block holds another, which comes first, which loops are
-// around it. Private to alias/.
+// The places of nodes among a graph's blocks: the node of a block that holds another node, the order of two nodes, the
+// loops around a node. Private to alias/.
 #ifndef SMELT_ALIAS_BLOCK_TREE_H_
 #define SMELT_ALIAS_BLOCK_TREE_H_
 
@@ -11,9 +11,9 @@
 namespace smelt {
 namespace alias_internal {
 
-// Each question takes O(log(depth)) steps: a block knows its parent and one block further up, at distances such that
-// any ancestor is a logarithmic number of jumps away. What is known of a block is found when it is first asked about,
-// and dropped when a node that has blocks moves into another block.
+// Each query takes O(log(depth)) steps: a block knows its parent and one block further up, at distances such that any
+// ancestor is a logarithmic number of jumps away. Facts about a block are computed at the first query, and dropped when
+// a node that has blocks moves into another block.
 class BlockTree {
  public:
   explicit BlockTree(const Graph& g) : g_(g) {}
@@ -33,7 +33,7 @@ class BlockTree {
   NodeId OutermostLoopAround(NodeId n) const;
 
   void Forget() { ++epoch_; }
-  // A node's operator has changed: it may have become a loop, or ceased to be one.
+  // A node's operator has changed: the node may have become a loop, or ceased to be one.
   void OperatorChanged(NodeId n);
   int64_t steps() const { return steps_; }
 

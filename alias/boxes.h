@@ -1,5 +1,5 @@
-// The box of a handle in the index space of what it is a view of: which indices along which dimensions. Private to
-// alias/.
+// The box of a handle in the index space of the handle that it is a view of: the indices along each dimension. Private
+// to alias/.
 #ifndef SMELT_ALIAS_BOXES_H_
 #define SMELT_ALIAS_BOXES_H_
 
@@ -19,16 +19,16 @@ constexpr int64_t kDiagonal = int64_t{1} << 24;  // + kMaxRank * dim1 + dim2: co
 constexpr int64_t kPart = int64_t{1} << 30;      // real or imaginary part
 constexpr int64_t kPieces = int64_t{1} << 40;    // + list object or node
 
-// More dimensions no tensor has.
+// No tensor has more dimensions.
 constexpr int64_t kMaxRank = 64;
 
 Interval* FindKey(Geom* g, int64_t key);
 
-// The space's dimension that the handle's is; kNoKey: not known.
+// Returns the space's dimension for a dimension of the handle; kNoKey if it is not known.
 int64_t KeyOf(const Geom& g, int64_t dim);
 std::optional<Expr> SizeOf(const Geom& g, int64_t dim);
 
-// Limits dimension `dim` to [lo, hi) in steps, all in the handle's own indices; nullopt: not limited there.
+// Limits dimension `dim` to [lo, hi) in steps, all in the handle's own indices. With nullopt it is not limited there.
 void Limit(Geom* g, int64_t dim, std::optional<Expr> lo, std::optional<Expr> hi, int64_t step);
 void LimitFromEnd(Geom* g, int64_t dim, std::optional<Expr> lo, std::optional<Expr> hi);
 void Point(Geom* g, int64_t key, int64_t at);
@@ -39,7 +39,7 @@ void RemoveDim(Geom* g, int64_t dim);
 void Permute(Geom* g, const std::vector<int64_t>& dims);
 // From here on no dimension is known.
 void Lose(Geom* g);
-// What a type says of sizes and dtype.
+// Takes the sizes and the dtype of a type.
 void TakeSizes(const Type& type, Geom* out);
 
 }  // namespace alias_internal

@@ -1,5 +1,5 @@
-// Edits of a graph with their inverses: back to any mark. What listens to the graph, the alias database above all,
-// follows both ways.
+// Edits of a graph with their inverses: undo to any mark. Listeners of the graph, above all the alias database, follow
+// both ways.
 //
 //   Editor edit(graph);
 //   Editor::Mark mark = edit.mark();
@@ -7,9 +7,9 @@
 //   edit.Erase(n);
 //   edit.UndoTo(mark);            // as it was; n is back under another id: edit.Current(n)
 //
-// Only edits made through the editor are taken back: others in between must not touch what these touched, the subgraphs
-// of groups included. An erased node's id stays stale after undo, as ids are never used twice; Current() says what
-// stands for it now. Each edit and its inverse cost what they touch.
+// Only edits through the editor can be undone. Other edits in between must not touch what these touched, the subgraphs
+// of groups included. An erased node's id stays stale after undo, as ids are never used twice; Current() returns the id
+// that stands for it now. Each edit and its inverse cost what they touch.
 #ifndef SMELT_ALIAS_EDITOR_H_
 #define SMELT_ALIAS_EDITOR_H_
 
@@ -43,13 +43,13 @@ class Editor {
   void MoveBefore(NodeId n, NodeId anchor);
   void MoveAfter(NodeId n, NodeId anchor);
 
-  // The nodes of block k of an If or smelt::cond take its place; its outputs become the block's results.
+  // The nodes of block k of an If or smelt::cond replace it. Its outputs become the block's results.
   absl::Status InlineBlock(NodeId n, int k);
   // Nodes of one block, in program order and without others between them, become one node with the attribute
-  // "Subgraph". Its inputs are what they use from outside, its outputs what is used outside, both in order of
-  // appearance.
+  // "Subgraph". Its inputs are the outside values that they use, its outputs the values that are used outside, both in
+  // order of appearance.
   absl::StatusOr<NodeId> Group(absl::Span<const NodeId> nodes, OpName op);
-  // The reverse: the nodes of n's subgraph in its place.
+  // Reverses Group: the nodes of n's subgraph replace it.
   absl::Status TakeApart(NodeId n);
 
   NodeId Current(NodeId n) const;
@@ -57,8 +57,7 @@ class Editor {
   BlockId Current(BlockId b) const;
 
  private:
-  // An edit that was made: what its inverse needs. What is larger than that lies on the stacks below, in the same
-  // order.
+  // A past edit: the data for its inverse. Larger data lies on the stacks below, in the same order.
   struct Done {
     enum Kind : uint8_t { kInserted, kErased, kInput, kOp, kMoved, kGrouped } kind;
     bool is_return = false;  // kInput: of a block's return node, which is known by its block
@@ -70,7 +69,7 @@ class Editor {
     ValueId old;  // kInput
     OpName op;    // kOp: what it was
   };
-  // What an erased node was, its blocks included.
+  // The contents of an erased node, its blocks included.
   struct Saved;
   Saved Save(NodeId n) const;
   void Restore(const Saved& s, BlockId block, NodeId next);
@@ -80,7 +79,7 @@ class Editor {
   Graph& g_;
   std::vector<Done> journal_;
   std::vector<Saved> erased_;
-  // The ids of groups' nodes and of what they made. All else about them is in the groups' subgraphs.
+  // The ids of groups' nodes and of their results. Everything else about them is in the groups' subgraphs.
   std::vector<NodeId> grouped_nodes_;
   std::vector<ValueId> grouped_values_;
   absl::flat_hash_map<NodeId, NodeId> nodes_;

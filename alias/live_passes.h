@@ -12,13 +12,13 @@
 
 namespace smelt {
 
-// In-place operators on memory that the graph has just allocated become pure ones, where they can move right behind the
-// allocation (or behind each other). The result has the dtype of what was written: where types do not say that the pure
-// operator gives it, an aten::copy follows. Returns how many went.
+// Makes in-place operators pure if they write memory that the graph has just allocated, and can move directly behind
+// the allocation (or behind each other). The result has the dtype of the written tensor: if types do not guarantee that
+// the pure operator gives it, an aten::copy follows. Returns the number of removed mutations.
 int64_t RemoveMutations(Graph& g, AliasDb& db, Editor& edit);
 
-// Pointwise operators whose results only the group uses are pulled into groups of at least two, each a node
-// smelt::FusionGroup, in every block. Returns how many groups there are.
+// Pulls pointwise operators whose results only one group uses into groups of at least two, each a node
+// smelt::FusionGroup, in every block. Returns the number of groups.
 int64_t GroupPointwise(Graph& g, AliasDb& db, Editor& edit);
 
 }  // namespace smelt

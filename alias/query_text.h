@@ -1,4 +1,4 @@
-// Questions to the alias database as lines of text, for tests and for the command line.
+// Queries to the alias database as lines of text, for tests and for the command line.
 //
 //   may_alias %a %b              may_contain_alias %a %b        must_alias %a %b
 //   has_writers %a               writes_to_alias_of %n %a       safe_to_change_aliasing %a %b
@@ -16,9 +16,9 @@
 
 namespace smelt {
 
-// One line a query: "true", "false" or "error: ...". why_alias answers as may_contain_alias, and if true with the path
-// to the memory that both share; why_move_* as can_move_*, and if false with what is in the way: "true: ...", "false:
-// ...". Empty lines and those that begin with # are answered by nothing.
+// Answers one line per query: "true", "false" or "error: ...". why_alias answers as may_contain_alias, and if true adds
+// the path to the memory that both share. why_move_* answers as can_move_*, and if false adds the obstacle: "true:
+// ...", "false: ...". Empty lines and lines that begin with # get no answer.
 std::string AnswerAliasQueries(const AliasDb& db, absl::string_view queries);
 
 }  // namespace smelt

@@ -13,14 +13,14 @@ struct RandomProgramOptions {
   bool typed_inputs = false;  // inputs with sizes and strides
   bool geometry_changes = true;
   bool self_overlaps = false;  // expanded and unfolded views, which overlap themselves, and what is split off them
-  // Views whose dims count from the end, whose bounds are worked out, as of a loop's index or the sizes at hand, which
-  // change ranks and shapes, round after round in loops; conditions that are worked out.
+  // Views whose dims count from the end and whose bounds are computed, as from a loop's index or the present sizes;
+  // they change ranks and shapes, round after round in loops. Conditions are computed, too.
   bool any_shape = false;
   bool calls = false;  // of graphs, and of functions that are not seen: those do anything to what they are given
 };
 std::string RandomProgram(uint64_t seed, const RandomProgramOptions& options);
-// How many programs a test runs, and from which seed: SMELT_ALIAS_PROGRAMS and SMELT_ALIAS_SEED in the environment, or
-// `usual` and 1.
+// The number of programs that a test runs, and the first seed: SMELT_ALIAS_PROGRAMS and SMELT_ALIAS_SEED in the
+// environment, or `usual` and 1.
 int64_t NumPrograms(int64_t usual);
 int64_t FirstSeed();
 

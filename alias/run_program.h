@@ -1,6 +1,6 @@
-// A small executor of random programs that watches the memory: the test of the alias database by what really happens.
-// The arithmetic is its own; what is PyTorch's is which bytes each operator reads and writes and which memory its
-// results share.
+// A small executor of random programs that watches the memory: it tests the alias database by what really happens. The
+// arithmetic is its own. From PyTorch it takes which bytes each operator reads and writes and which memory its results
+// share.
 #ifndef SMELT_ALIAS_RUN_PROGRAM_H_
 #define SMELT_ALIAS_RUN_PROGRAM_H_
 
@@ -14,7 +14,7 @@
 
 namespace smelt {
 
-// What has been seen of pairs of values, in either order. A question costs O(1).
+// The observed relations of pairs of values, in either order. A query costs O(1).
 class SeenPairs {
  public:
   enum Bits : uint8_t {
@@ -41,7 +41,7 @@ class SeenPairs {
   std::vector<uint8_t> bits_;
 };
 
-// What a run observed, by the values' and nodes' ids in the graph.
+// The observations of a run, by the values' and nodes' ids in the graph.
 struct Observed {
   SeenPairs pairs;
   absl::flat_hash_set<ValueId> written;

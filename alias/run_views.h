@@ -1,5 +1,4 @@
-// Tensors as the executor of random programs has them, places in a storage, and the views that PyTorch's operators
-// make.
+// Tensors of the executor of random programs, as places in a storage, and the views that PyTorch's operators make.
 #ifndef SMELT_ALIAS_RUN_VIEWS_H_
 #define SMELT_ALIAS_RUN_VIEWS_H_
 
@@ -28,14 +27,14 @@ struct Handle {
   bool IsDense() const;
 };
 
-// What an operator is told besides tensors: an int, None or a list of ints.
+// An argument of an operator besides tensors: an int, None or a list of ints.
 struct ViewArgument {
   std::optional<int64_t> number;
   std::vector<int64_t> numbers;
   int64_t Or(int64_t none) const { return number.value_or(none); }
 };
 
-// The view that aten::`op` makes of x; `arguments` are those behind x. Of aten::reshape: nothing, too, where it copies.
+// The view that aten::`op` makes of x; `arguments` are those behind x. Nothing for an aten::reshape that copies.
 std::optional<Handle> MakeView(const std::string& op, const Handle& x, const std::vector<ViewArgument>& arguments);
 
 // The views that aten::chunk, split or unbind makes.
@@ -45,7 +44,7 @@ std::optional<std::vector<Handle>> MakePieces(const std::string& op, const Handl
 bool IsView(const std::string& op);
 bool IsPieces(const std::string& op);
 
-// `sizes`, a -1 among them replaced by what is left of `count`.
+// `sizes`, with a -1 among them replaced by the rest of `count`.
 std::optional<std::vector<int64_t>> InferSizes(std::vector<int64_t> sizes, int64_t count);
 
 std::vector<int64_t> DenseStrides(const std::vector<int64_t>& sizes);

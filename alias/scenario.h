@@ -1,4 +1,4 @@
-// A graph as text, and questions with their answers, a line each:
+// A graph as text, and queries with their answers, one per line:
 //
 //   Expect(R"(graph(%x : Tensor): ...)", R"(
 //     may_alias %x %y: true
@@ -14,7 +14,7 @@
 
 namespace smelt {
 
-// Overloads are resolved. Fails the test, and returns a null pointer, if it does not parse.
+// Resolves overloads. If the text does not parse, fails the test and returns a null pointer.
 std::unique_ptr<Graph> ParseForTest(const std::string& text);
 NodeId NodeOf(const Graph& g, absl::string_view value);
 

@@ -26,7 +26,7 @@
 namespace smelt {
 namespace alias_internal {
 
-// An object, or the older instances of one that is allocated in a loop: what an earlier iteration allocated.
+// An object, or the older instances of one that is allocated in a loop: those that earlier iterations allocated.
 using Ref = uint32_t;  // object << 1 | old
 inline uint32_t ObjectOf(Ref r) { return r >> 1; }
 inline bool IsOld(Ref r) { return r & 1; }
@@ -57,7 +57,7 @@ class SetPool {
     for (uint32_t i = 0; i < e.size; ++i) f(pool_[e.begin + i]);
   }
   bool Contains(SetId s, Ref r) const;
-  // Whether some ref of both sets passes the test.
+  // Returns whether some ref of both sets passes the test.
   template <typename F>
   bool AnyCommon(SetId a, SetId b, const F& test) const {
     const Ref single_a = a >> 1, single_b = b >> 1;
@@ -86,19 +86,19 @@ class SetPool {
   struct Slot {
     uint32_t hash = 0, entry = 0;
   };
-  // What was united lately: loops and branches within each other ask for the same unions again and again.
+  // Recent unions: nested loops and branches ask for the same unions repeatedly.
   struct United {
     SetId a = 0, b = 0, both = 0;
   };
-  // The refs of a set that is not empty; `single` holds that of a set of one.
+  // The refs of a nonempty set; `single` holds the ref of a set of one.
   absl::Span<const Ref> Sorted(SetId s, const Ref* single) const {
     if (IsSingle(s)) return absl::MakeConstSpan(single, 1);
     return absl::MakeConstSpan(pool_.data() + entries_[s >> 1].begin, entries_[s >> 1].size);
   }
   SetId Intern(const Ref* sorted, size_t size);
   void Grow();
-  // A set's slot is looked for first where its largest ref says, which is where the sets made around the same time
-  // are: one line of the cache for many. Only where that is crowded, anywhere.
+  // A set's slot is first looked for at the place that its largest ref determines, where the sets made at about the
+  // same time are: one line of the cache for many. Only if that range is crowded is it looked for elsewhere.
   static constexpr size_t kFirstTable = 64, kNear = 32;
   static constexpr int kScaleBits = 16;
   template <typename F>
@@ -129,7 +129,7 @@ inline bool MayBeTensor(const Type& t) {
 }
 inline bool MayBeContainer(const Type& t) { return IsContainerType(t); }
 
-// Equal fingerprints count as equal: each bit of what goes in reaches all of what comes out.
+// Equal fingerprints count as equal: each bit of the input affects all bits of the output.
 inline uint64_t Mix(uint64_t h, uint64_t x) {
   h = (h ^ x) * 0xff51afd7ed558ccdu;
   h = (h ^ h >> 32) * 0xc4ceb9fe1a85ec53u;
@@ -191,8 +191,8 @@ struct Access {
 };
 
 // All accesses of one kind (writes, or reads), by location and by node. Entry 0 is none. A location's list is in
-// program order: a treap, so that what lies between two nodes is found without walking what does not. Appending costs
-// O(1), the rest O(log). A node that moves is taken out before its place changes in any list.
+// program order: a treap, so that the accesses between two nodes are found without walking the others. Appending costs
+// O(1), everything else O(log). A node that moves is taken out before its place changes in any list.
 class AccessIndex {
  public:
   explicit AccessIndex(const BlockTree& tree) : tree_(tree) { records_.emplace_back(); }
@@ -225,7 +225,7 @@ class AccessIndex {
  private:
   struct List {
     uint32_t root = 0, tail = 0, size = 0, version = 0;
-    // What LastBefore found last, at that version: neighbours in the text ask for neighbours here.
+    // The last result of LastBefore, at that version: neighbours in the text ask for neighbours here.
     uint32_t found = 0, found_version = 0;
     uint32_t inserted = 0;  // the last one, or its neighbour if that is gone
   };
@@ -258,15 +258,16 @@ struct NodeRecord {
     kInputsChanged = 64
   };
   uint32_t generation = 0;
-  // Where it stands in the text, counted when all was evaluated: pre-order, blocks' parameters and results included. 0:
-  // not known, as of all that was inserted or moved since. Those that are known stay in order, whatever is edited.
+  // The place in the text, counted when everything was evaluated: pre-order, blocks' parameters and results included. 0
+  // if it is not known, as for all nodes that were inserted or moved since. Known places stay in order, whatever is
+  // edited.
   uint32_t position = 0;
   uint32_t first_write = 0, first_read = 0;
   uint8_t flags = 0;
   uint8_t turns = 0;  // evaluations in this Propagate
 };
 
-// What a node puts into a container, or that it changes the places of what is in there.
+// A store of a node into a container, or a change of the places of its elements.
 struct Store {
   NodeId node;
   ValueId value;
@@ -282,14 +283,15 @@ struct Store {
   }
   bool operator==(const Store& o) const { return SameStore(o) && set == o.set && last == o.last; }
 };
-// A hash of indices that are met in order: neighbours lie side by side (a table's slot is told by all but the low 7
+// A hash of indices that are met in order: neighbours lie side by side (a table's slot depends on all but the low 7
 // bits).
 struct InOrder {
   size_t operator()(uint32_t i) const { return (size_t{i} << 7) | (i & 127); }
 };
 
-// What a container holds. A reader looks at each store by itself, whether it may come before and at which slot, while
-// the stores are few. Of many it is told the union, which is kept in a tree over them: a change costs O(log).
+// The contents of a container. While the stores are few, a reader looks at each of them by itself: whether it may come
+// before, and at which slot. With many stores it gets their union, which is kept in a tree over them: a change costs
+// O(log).
 struct Contents {
   static constexpr size_t kMany = 16;
   std::vector<Store> stores;
@@ -314,7 +316,7 @@ struct Loop {
   std::vector<SetId> carried;  // what went in and came back when it was last evaluated, for each carried value
 };
 
-// Where a handle's bytes lie: exactly, as a geometry over its one storage, and as a box in the index space of some
+// The place of a handle's bytes: exactly, as a geometry over its one storage, and as a box in the index space of some
 // object, for which no sizes are needed. Both hold at once; either may be missing.
 struct Interval {
   int64_t key = 0;  // a dimension of the space, or a pseudo-dimension (which piece of a split)
@@ -322,7 +324,7 @@ struct Interval {
   int64_t step = 1;
 };
 struct Geom {
-  // What most comparisons look at comes first.
+  // The fields that most comparisons read come first.
   uint32_t storage = 0;       // its only storage; 0: it may live in several, or anywhere in them
   uint32_t space = 0;         // the object whose index space the box is in; 0: nothing is known
   uint32_t space_parent = 0;  // the object that the space's object is a view of; 0: it is the root
@@ -333,8 +335,8 @@ struct Geom {
   bool item_known = true;  // false: geometry.dtype is not known, but is that of the storage's own tensor
   bool own_dtype = false;  // elements are of the dtype of the storage's own tensor, whatever that is
   bool space_varies = false;  // the space is that of a view in a loop: another one in each iteration
-  // The intervals of the box that are constants with step 1, and whether that is all of them: most are, and are
-  // compared without expressions.
+  // The intervals of the box that are constants with step 1, and whether these are all of them. Most boxes are such,
+  // and are compared without expressions.
   struct Fixed {
     int64_t key, lo, hi;
   };
@@ -342,7 +344,7 @@ struct Geom {
   absl::InlinedVector<Fixed, 1> fixed;
   std::vector<Interval> box;
   SymbolicGeometry geometry;
-  // This handle's dimensions, as keys of the space. Beyond `front`: the key is dimension + rest. With `lost` none is
+  // This handle's dimensions, as keys of the space. Beyond `front` the key is dimension + rest. With `lost` none is
   // known.
   int rank = -1;
   bool lost = false;
@@ -352,30 +354,30 @@ struct Geom {
   std::vector<Expr> sizes;  // if rank >= 0 and they are known
   bool has_sizes = false;
   std::optional<DType> dtype;
-  // Geometries of one frame say where they are in the same terms. 0: nothing is known exactly.
+  // Geometries of one frame state their places in the same terms. 0 if nothing is known exactly.
   uint8_t Frame() const { return exact ? 1 + (absolute ? 1 : 0) + (item_known ? 2 : 0) : 0; }
 };
 
-// What holds for all of a set, kept because branches and loops hand the same sets on and on.
+// Facts that hold for all of a set. They are kept because branches and loops pass the same sets on repeatedly.
 struct SetSummary {
   uint64_t epoch = 0;
-  // Every member is a tensor in a storage of its own that only the graph knows of: two such sets share memory only if
-  // they share a member.
+  // Every member is a tensor in a storage of its own that only the graph knows. Two such sets share memory only if they
+  // share a member.
   bool plain = false;
-  // Where its members live, if they are tensors in storages that only the graph knows of, each told from all others:
-  // two such sets share memory only if they share a storage. 0: they are not.
+  // The storages of the members, if these are tensors in storages that only the graph knows and that are all
+  // distinguished. Two such sets share memory only if they share a storage. 0 if they are not.
   SetId private_storages = 0;
-  // If plain: between which positions all writes of the members are. Nothing is written: first > last.
+  // If plain: the positions between which all writes of the members lie. Without writes first > last.
   uint32_t first_write = 0, last_write = 0;
 };
 
-// A question looks at so many writes of a location that do not touch what it is about, and compares so many pairs of
-// handles. What would take more is answered with "may".
+// A query looks at so many writes of a location that do not touch its subject, and compares so many pairs of handles.
+// Beyond that it answers "may".
 constexpr size_t kManyPairs = 256;
 class Looks {
  public:
-  // A look at a write of n's in vain: whether it was one too many. A call that is not seen may do very much to one
-  // location.
+  // Counts a write of n that was looked at in vain. Returns whether it was one too many. A call of unknown code may
+  // write very much of one location.
   bool Tired(NodeId n) {
     constexpr int kManyNodes = 64, kManyWrites = 1024;
     nodes_ += n != last_ ? 1 : 0;
@@ -388,7 +390,7 @@ class Looks {
   int nodes_ = 0, writes_ = 0;
 };
 
-// What the pictures and the explanations call things (names.cc).
+// The names of kinds in the pictures and the explanations (names.cc).
 const char* KindName(ObjectKind k);
 std::string Json(absl::string_view s);
 // In program order: inputs, then each node's outputs and, before their nodes, its blocks' parameters.
@@ -421,8 +423,8 @@ struct AliasDb::State {
     SetId points_to = 0;
     uint32_t own : 29 = 0;  // the object that the value's node makes for it
     uint32_t type : 3 = 0;  // what the graph says of its type: TypeBits, or 0: not asked yet
-    // Where it can be seen, as positions: its node's, the last inside its node, and its block's return node's (as index
-    // of the node). 0: not known. Most questions about scopes need no more, and so nothing of the graph.
+    // The scope, as positions: its node's, the last inside its node, and its block's return node's (as index of the
+    // node). 0 if not known. Most queries about scopes need no more, and so read nothing of the graph.
     uint32_t from = 0, after = 0, scope = 0;
   };
   // TypeBits. The first alone: a tensor and nothing else.
@@ -448,7 +450,7 @@ struct AliasDb::State {
   absl::flat_hash_map<int, uint32_t> weight_storages;
   absl::flat_hash_map<const Graph*, std::unique_ptr<OpEffects>> summaries;
   absl::flat_hash_set<const Graph*> summarising;
-  // What a set reaches, at any time; nothing: more than is looked at.
+  // Everything that a set reaches, at any time; nothing if that is more than is looked at.
   absl::flat_hash_map<SetId, std::optional<SetId>> reach_at_any_time;
   std::vector<NodeId> external_readers;
   bool external_stores = false;
@@ -457,7 +459,7 @@ struct AliasDb::State {
   struct StoreAt {
     uint32_t holder, at;  // where in its contents' stores
   };
-  // Node index -> what it stores.
+  // Node index -> its stores.
   absl::flat_hash_map<uint32_t, absl::InlinedVector<StoreAt, 1>, alias_internal::InOrder> stores_of_node;
   bool coarse = false;  // some container has had many stores: a database that has followed edits may know less of it
   std::vector<std::pair<uint32_t, alias_internal::Store>> new_stores;  // of the node at hand: by container
@@ -482,7 +484,8 @@ struct AliasDb::State {
   bool building = false;            // from nothing
   bool making_first = false;        // the node at hand is being evaluated for the first time: nobody uses it yet
   bool growing = false;             // the node at hand has been evaluated many times: its results only grow
-  // Something changed since the caches below were filled; what handles cover; what values reach.
+  // Set if something changed since the caches below were filled: any fact, the bytes that handles cover, the objects
+  // that values reach.
   bool dirty = false, geometry_changed = false, reach_changed = false;
   uint32_t walk_loop = 0;
   uint32_t last_position = 0;                       // while building: how much of the text has been walked
@@ -493,7 +496,8 @@ struct AliasDb::State {
   absl::flat_hash_set<uint32_t> resolve_loops;  // outermost loops to solve again
 
   // --- caches, dropped when dirty ---
-  // Of an object's geometry: enough for nearly all comparisons, which look at nothing else.
+  //
+  // The part of an object's geometry that suffices for nearly all comparisons.
   struct GeomSlot {
     uint32_t epoch = 0, index = 0;
     uint32_t space = 0;
@@ -511,7 +515,7 @@ struct AliasDb::State {
   std::vector<alias_internal::SetSummary> set_summaries;                  // by set
   uint64_t summary_epoch = 1, summary_geom_epoch = 0, summary_changes = 0;
   bool outputs_known = false;
-  // What outputs reach, by where it is: see OutputKey.
+  // The objects that outputs reach, by their place: see OutputKey.
   absl::flat_hash_map<uint32_t, absl::InlinedVector<Ref, 2>> output_refs;
   bool outputs_reach_all = false;  // more than is looked at
 
@@ -531,7 +535,7 @@ struct AliasDb::State {
   void WantRebuild();
   void PushUsers(ValueId v);
   void PushReaders(uint32_t object, bool changed = true);
-  // Evaluates n and what is inside it, in program order.
+  // Evaluates n and the nodes inside it, in program order.
   void Walk(NodeId n);
   void WalkBlock(BlockId b);
   struct Walking;
@@ -580,7 +584,7 @@ struct AliasDb::State {
     if (c == nullptr) c = std::make_unique<alias_internal::Contents>();
     return *c;
   }
-  // The container's node has been evaluated: finds again what the container was made with.
+  // Called when the container's node has been evaluated: computes again what the container was made with.
   void MakeContents(uint32_t own, bool first, bool inputs_changed);
   void ContainerMade(uint32_t own, uint64_t made_of, bool inputs_changed);
   void AddStore(uint32_t holder, const alias_internal::Store& s);
@@ -623,8 +627,9 @@ struct AliasDb::State {
   uint32_t KnownLoop(NodeId loop_node) const;             // 0: none yet
   bool LoopWithin(uint32_t inner, uint32_t outer) const;  // inner == outer or inside
   NodeId OutermostLoop(NodeId n) const;                   // n itself, if it is one
-  // What n passes on may be less than before: the loop around it, if there is one, is solved again, for its back edges
-  // may keep alive what no longer comes in; where handles change storages (set_), everything, for they act as loops do.
+  // The value that n passes on may be less than before. The loop around it, if there is one, is solved again, because
+  // its back edges may keep alive what no longer comes in. If handles change storages (set_), everything is solved
+  // again, because they act as loops do.
   void ResolveAround(NodeId n);
   SetId Join(SetId a, SetId b);
   SetId Summarise(SetId s);
@@ -650,7 +655,8 @@ struct AliasDb::State {
                NodeId b) const;  // 1: a before b; 0: b not after a (or neither); within one run of their common block
   bool MayComeBefore(NodeId a, NodeId b, Ref holder);
   uint32_t CommonLoop(NodeId a, NodeId b);  // the innermost loop around both; 0: none
-  // The loops around n that are not around what is allocated in holder_loop, the innermost and the outermost; 0: none.
+  // The loops around n that are not around the allocations in holder_loop: the innermost and the outermost; 0 if there
+  // are none.
   struct LoopRange {
     uint32_t inner = 0, outer = 0;
   };
@@ -658,19 +664,19 @@ struct AliasDb::State {
   uint32_t LoopAround(NodeId n);                 // as LoopOf, wherever the walk is
   bool IsInside(NodeId n, uint32_t loop) const;  // the loop's own node counts
   uint32_t ListOf(uint32_t storage) const;
-  // In `reads` each location has two lists: what looks at geometry alone is met by few.
+  // In `reads` each location has two lists: only few accesses conflict with reads of geometry alone.
   static uint32_t ReadList(uint32_t list, bool geometry_only) { return 2 * list + (geometry_only ? 1 : 0); }
   void MoveReads(uint32_t from, uint32_t to) {
     for (bool geometry_only : {false, true}) {
       reads.MoveList(ReadList(from, geometry_only), ReadList(to, geometry_only));
     }
   }
-  // The handles of one list of pieces are told apart by index only where the index is known: what happens to one's
-  // geometry or storage counts for all.
+  // The handles of one list of pieces are distinguished by index only if the index is known: a change of one's geometry
+  // or storage counts for all.
   uint32_t HandleKey(uint32_t object) const {
     return objects[object].kind == Kind::kPiece ? objects[object].parent : object;
   }
-  // Some node changes the handle's geometry; handles of the caller's may all be one.
+  // Returns whether some node changes the handle's geometry. Handles of the caller's may all be one.
   bool GeometryChanges(uint32_t object) const {
     if (geometry_changes.empty()) return false;
     return geometry_changes.contains(HandleKey(object)) ||
@@ -682,15 +688,16 @@ struct AliasDb::State {
   // --- queries (query.cc) ---
   // The value before its type was refined: the same object.
   ValueId Unrefined(ValueId v) const;
-  // Where the set says what v is, v may also be None, or not initialized: on some way to it, or for want of an element.
+  // Returns whether v may also be None, or not initialized: on some way to it, or because there is no element.
+  // Otherwise the set says what v is.
   bool MayBeNothing(ValueId v) const;
   bool StoragesMayOverlap(Ref a, Ref b, bool ignore_age) const;
   bool HandlesMayBeSame(Ref a, Ref b, bool ignore_age) const;
   bool RefsMayAlias(Ref a, Ref b, bool ignore_age);
   bool SetsMayAlias(SetId a, SetId b, bool ignore_age);
-  // Whether the access touches `object`'s bytes (as_container: the list, dictionary or object itself).
+  // Returns whether the access touches `object`'s bytes (as_container: the list, dictionary or object itself).
   bool AccessHits(const Access& w, Ref object, SetId storages, bool as_container, bool ignore_age);
-  // As above, of a value that may be the object: its type too decides what can be meant.
+  // As above, for a value that may be the object: its type decides, too.
   bool AccessHitsValue(const Access& w, ValueId v, Ref object, bool ignore_age);
   const Type& TypeOfAccess(const Access& w) const;  // of the argument by which it happens
   // --- has_writers (written.cc) ---
@@ -731,8 +738,8 @@ struct AliasDb::State {
   void ApplyView(uint32_t object, NodeId n, const alias_internal::Geom& base, uint32_t base_object, bool base_changes,
                  alias_internal::Geom* out);
   enum class Disjointness { kDisjoint, kSame, kOverlap, kUnknown };
-  // same_time: as both are in one iteration of each loop. What lies in a view that a loop makes anew is compared only
-  // then.
+  // Compares two objects. With same_time both are in one iteration of each loop. The contents of a view that a loop
+  // makes anew are compared only then.
   Overlap CompareObjects(uint32_t a, uint32_t b, bool same_time);
   bool SameByStructure(uint32_t a, uint32_t b, int depth);
   bool MayBeCopy(uint32_t object);  // a view, or in some runs a copy of what it is a view of
@@ -757,7 +764,7 @@ struct AliasDb::State {
     NodeId to;
     std::string why;
   };
-  // What one search for dependences has found, so that it looks at each node once and not once from each other.
+  // The results of one search for dependences, so that it looks at each node only once.
   struct Search {
     NodeId to;                                         // the node to reach, which is never `seen`
     absl::flat_hash_set<uint32_t> seen;                // nodes, by index
@@ -778,8 +785,9 @@ struct AliasDb::State {
 
   // --- why (why.cc) ---
   bool Holds(ValueId v, Ref target);
-  // One edge back from `v`, which holds `target`: appends it to `out` and returns the value it comes from; invalid at
-  // the end of the path. A view's edge changes `target` to what it is a view of, in `storage`.
+  // Goes one edge back from `v`, which holds `target`: appends the edge to `out` and returns the value that it comes
+  // from; invalid at the end of the path. A view's edge replaces `target` by the object that it is a view of, in
+  // `storage`.
   ValueId StepBack(ValueId v, Ref* target, Ref storage, const absl::flat_hash_set<ValueId>& seen,
                    std::vector<std::string>* out);
   void TraceBack(ValueId v, Ref target, Ref storage, std::vector<std::string>* out);

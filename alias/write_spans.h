@@ -15,22 +15,22 @@
 namespace smelt {
 namespace alias_internal {
 
-// It is made when a long list of writes is first asked about and follows the list from then on. Writes that are added
-// stand in levels, of which each is at least twice as large as the next: adding one takes O(log) steps of a merge,
-// taking one out O(log), and finding the next one that meets an interval O(log) for each level.
+// The index is made when a long list of writes is first queried, and follows the list from then on. Added writes stand
+// in levels, each at least twice as large as the next. Adding a write takes O(log) steps of a merge, removing one
+// O(log), and finding the next one that meets an interval O(log) per level.
 class WriteSpans {
  public:
   struct Span {
     int64_t lo, hi;
   };
-  // What the list's owner knows of a write.
+  // The facts that the list's owner knows about a write.
   struct Source {
     absl::FunctionRef<std::optional<Span>(uint32_t record)> span_of;  // nothing: it may be anywhere
     absl::FunctionRef<bool(uint32_t, uint32_t)> is_before;            // in the text
     absl::FunctionRef<uint32_t(uint32_t)> position_of;                // 0: not known
   };
 
-  // Where the intervals are: of one dimension of one space.
+  // The intervals belong to one dimension of one space.
   uint32_t space = 0;
   int64_t key = 0;
   uint32_t version = 0;  // of the list
@@ -43,16 +43,16 @@ class WriteSpans {
 
   bool has_spans() const { return has_spans_; }
   // Calls visit with each write whose interval meets [lo, hi), those that begin last first, until it returns kStop.
-  // After kPassGroup those with the same interval that stand before it in the text are left out.
+  // After kPassGroup, earlier writes with the same interval are left out.
   enum class Next { kGoOn, kPassGroup, kStop };
   bool VisitSpans(Span mine, absl::FunctionRef<Next(uint32_t record)> visit) const;  // whether it was stopped
-  // The same of those without an interval, the last ones first, from what stands before `until` if positions are known;
-  // kPassGroup: none of those before it.
+  // Does the same for writes without an interval, the last ones first, from before `until` if positions are known.
+  // After kPassGroup none of the earlier ones is visited.
   bool VisitOthers(uint32_t until, absl::FunctionRef<Next(uint32_t record)> visit) const;
   int64_t steps() const { return steps_; }
 
  private:
-  // The largest of every range, as a tree over an array: finds the next smaller index with a value above a bound.
+  // The largest value of every range, as a tree over an array: finds the next smaller index with a value above a bound.
   class Most {
    public:
     void Fill(std::vector<int64_t> values);

@@ -30,7 +30,8 @@ class ModelWriter {
   explicit ModelWriter(std::string name) : name_(std::move(name)) {}
 
   Tensor Input(const std::string& name, std::vector<int64_t> sizes);
-  // A parameter; in text, where weights have no contents, an input. A buffer is one that the model writes.
+  // A parameter, or with `buffer` a weight that the model writes. In text, where weights have no contents, it is an
+  // input.
   Tensor Weight(const std::string& name, std::vector<int64_t> sizes, bool buffer = false);
   // `text` is the operator in the text form, `target` in an archive (without "torch.ops."). Strides of the result are
   // row-major unless given.

@@ -1,4 +1,4 @@
-// What one thread of this machine can move and compute.
+// The limits of one thread of this machine: bytes moved and operations computed per second.
 #ifndef SMELT_BENCH_ROOFLINE_H_
 #define SMELT_BENCH_ROOFLINE_H_
 
@@ -7,7 +7,7 @@
 
 namespace smelt::bench {
 
-// Seconds a call of f: the least over batches of at least 0.2 ms, `budget` seconds in all.
+// Returns the seconds per call of f: the least over batches of at least 0.2 ms, with `budget` seconds in all.
 double MinSeconds(const std::function<void()>& f, double budget);
 
 // From here on the calling thread's CPU time is measured, which does not run while others have the core.
@@ -15,8 +15,8 @@ void UseCpuTime();
 
 class Roofline {
  public:
-  // Seconds to read and write so many bytes at least, with ordinary or non-temporal stores, whichever is faster;
-  // measured once for each size.
+  // Returns the seconds for reading and writing at least so many bytes, with ordinary or non-temporal stores, whichever
+  // is faster; measured once for each size.
   double MoveSeconds(double read_bytes, double written_bytes);
   double FlopsPerSecond();  // float32 multiply-adds, counted as two
 };

@@ -1,4 +1,4 @@
-// The workloads of the benchmark of kernels: graphs as text, and what a machine must move and compute for them.
+// The workloads of the kernel benchmark: graphs as text, and the bytes and operations that a machine needs for them.
 #ifndef SMELT_BENCH_WORKLOADS_H_
 #define SMELT_BENCH_WORKLOADS_H_
 
@@ -13,11 +13,11 @@ namespace smelt::bench {
 
 struct Workload {
   std::string name;
-  // The graph's inputs, weights and nodes. Between braces stand constants: aten::softmax(%x, {-1}, {None}).
+  // The graph's inputs, weights and nodes. Constants stand between braces: aten::softmax(%x, {-1}, {None}).
   std::string weights, inputs, nodes, outputs;
   double read_bytes = 0, written_bytes = 0;  // by a perfect fusion
   double flops = 0;                          // of matmuls and convolutions
-  // On the machine of the table in README.md, milliseconds: the best peer, and what smelt may take.
+  // Milliseconds on the reference machine: the best peer, and the most that smelt may take.
   double best_peer_ms = 0, at_most_ms = 0;
 };
 

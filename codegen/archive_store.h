@@ -1,4 +1,4 @@
-// Kernels out of files that hold many, one record after the other: what `smelt kernels compile` writes.
+// Kernels in files that hold many, one record after the other, as `smelt kernels compile` writes them.
 #ifndef SMELT_CODEGEN_ARCHIVE_STORE_H_
 #define SMELT_CODEGEN_ARCHIVE_STORE_H_
 

@@ -18,8 +18,8 @@ struct ArenaLayout {
   Expr bytes;
 };
 
-// Buffers whose lives overlap never overlap in memory. Constant sizes are packed greedily, largest first; a symbolic
-// size takes over the place of a dead buffer of provably equal size, or a new one. O(n log n) plus conflicts.
+// Buffers whose lives overlap never overlap in memory. Constant sizes are packed greedily, largest first. A symbolic
+// size takes over the place of a dead buffer of provably equal size, or a new one. Takes O(n log n) plus conflicts.
 ArenaLayout PackArena(const std::vector<ArenaBuffer>& buffers);
 
 }  // namespace smelt

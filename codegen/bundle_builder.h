@@ -3,11 +3,12 @@
 //   BundleBuilder builder(signature_graph);           // the graph as imported: arguments, outputs, states
 //   SMELT_RETURN_IF_ERROR(builder.AddPlan(pure_graph, convention, fb::VariantKind::Distinct));
 //   for (const KernelSpec& spec : builder.kernels()) ...   // to be compiled, each once
-//   fb::BundleT bundle = builder.Finish();                 // but for targets and segments
+//   fb::BundleT bundle = builder.Finish();                 // without targets and segments
 //
-// Writing in place is decided here: a smelt::write_region whose base dies there writes into the base's memory; a result
-// that is to be an argument's final contents is computed right into the argument where no one still needs the old
-// contents, else copied back at the end, region by region. VerifyPlan (schema/) checks the outcome.
+// The builder decides what is written in place. A smelt::write_region whose base dies there writes into the base's
+// memory. A result that is to be an argument's final contents is computed directly into the argument if no one still
+// needs the old contents. Otherwise it is copied back at the end, region by region. VerifyPlan (schema/) checks the
+// outcome.
 #ifndef SMELT_CODEGEN_BUNDLE_BUILDER_H_
 #define SMELT_CODEGEN_BUNDLE_BUILDER_H_
 
@@ -38,7 +39,7 @@ class BundleBuilder {
  public:
   // `signature` is the graph as imported, before any pass; it must outlive the builder.
   explicit BundleBuilder(const Graph& signature);
-  // The call of an eager-order program: its kernels are numbered with those of `outer`, which must outlive it.
+  // The call of an eager-order program. Its kernels are numbered with those of `outer`, which must outlive it.
   BundleBuilder(const Graph& signature, BundleBuilder& outer);
   ~BundleBuilder();
 
@@ -58,10 +59,11 @@ class BundleBuilder {
   };
   absl::StatusOr<PlanStats> AddPlan(const Graph& pure, const Convention& convention, const PlanOptions& options);
 
-  // A plan that is an eager-order program: what it writes, by user argument and weight storage.
+  // Adds a plan that is an eager-order program, with the arguments and weight storages that it writes.
   void AddEagerPlan(std::unique_ptr<fb::EagerProgramT> program, std::vector<int> written_args,
                     const std::vector<int>& written_states);
-  // For the program's instructions: an expression's number, a tensor constant's storage, a data symbol's number.
+  // Numbers for the program's instructions: an expression's number, a tensor constant's storage, a data symbol's
+  // number.
   int AddExpr(const Expr& e);
   int AddConstantStorage(const Tensor& t);
   int AddDataSymbol(const std::string& name);
@@ -73,8 +75,8 @@ class BundleBuilder {
   const std::vector<int>& kernel_uses() const;
   // Tensors written in the graph itself; their storages follow those of the signature's weights.
   const std::vector<Tensor>& constants() const;
-  // The bundle without targets, storages' segments and kernels' keys. Errors: a size symbol that no argument
-  // determines.
+  // Returns the bundle without targets, storages' segments and kernels' keys. It is an error if no argument determines
+  // a size symbol.
   absl::StatusOr<fb::BundleT> Finish();
 
  private:

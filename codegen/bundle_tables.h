@@ -1,4 +1,4 @@
-// What the plans of one bundle share: expressions, kernels, constants, states.
+// Tables that the plans of one bundle share: expressions, kernels, constants, states.
 #ifndef SMELT_CODEGEN_BUNDLE_TABLES_H_
 #define SMELT_CODEGEN_BUNDLE_TABLES_H_
 
@@ -37,12 +37,12 @@ struct BundleTables {
   absl::flat_hash_set<std::string> data_symbols;
 
   void MarkMutated(int storage);
-  // The storage number of a constant tensor; equal ones share.
+  // Returns the storage number of a constant tensor. Equal tensors share a storage.
   int AddConstant(const Tensor& t);
   // The number of a symbol whose value a step reads.
   int AddDataSymbol(const std::string& name);
   bool DependsOnData(const Expr& e) const;
-  // What a call must hold for a plan to run it: a op b. And those of the signature's sizes, which every plan has.
+  // Adds a condition on the calls that run the plan: a op b. Every plan also has those of the signature's sizes.
   void AddGuard(fb::PlanT& plan, const Expr& a, fb::ExprOp op, const Expr& b, const std::string& message);
   void AddSizeGuards(fb::PlanT& plan);
 };

@@ -1,8 +1,7 @@
 // Machine code of kernels, and images of many kernels.
 //
 //   SMELT_ASSIGN_OR_RETURN(KernelObject object, CompileKernel(spec, Target::kX86_64_V3));
-//   SMELT_ASSIGN_OR_RETURN(Image image, LinkImage({object, ...}));   // map image.bytes readable and executable,
-//   anywhere
+//   SMELT_ASSIGN_OR_RETURN(Image image, LinkImage({object, ...}));   // may be mapped anywhere, readable and executable
 //
 // CompileKernel takes 2 to 10 ms and may be called from any number of threads. Both give the same bytes for the same
 // input, whatever the machine, the thread and the order.
@@ -30,14 +29,14 @@ struct KernelObject {
   std::string bytes;  // an ELF relocatable object (CPU), or PTX
 };
 
-// Code generation refuses (Unimplemented) what a target does not have: kAtomicAdd on a CPU.
+// Code generation refuses (Unimplemented) operations that a target lacks, such as kAtomicAdd on a CPU.
 absl::StatusOr<KernelObject> CompileKernel(const KernelSpec& spec, Target target);
 
 // The kernel as text, for people: LLVM IR or assembly.
 enum class KernelText { kLlvmIr, kAssembly };
 absl::StatusOr<std::string> PrintKernel(const KernelSpec& spec, Target target, KernelText what);
 
-// Position-independent code that imports nothing. Whoever loads it maps it, readable and executable, at a page.
+// Position-independent code without imports. A loader maps it, readable and executable, at a page.
 struct Image {
   std::string bytes;  // a multiple of 4096
   struct Entry {
@@ -47,7 +46,7 @@ struct Image {
   std::vector<Entry> entries;  // as the objects were given
 };
 
-// For CPUs. An error names what an object asks for that an image cannot have (an undefined symbol, writable data, a
+// For CPUs. An error names the part of an object that an image cannot have (an undefined symbol, writable data, a
 // relocation of an unknown kind). Objects are data here: hostile ones give an error, never a crash.
 absl::StatusOr<Image> LinkImage(absl::Span<const KernelObject* const> objects);
 

@@ -4,10 +4,10 @@
 //   kernel->Launch(/*grid=*/2, words, begin, end, &status);
 //   EXPECT_EQ(kernel->race(), "");
 //
-// The IR is that which goes to NVPTX, before libdevice is linked: libdevice's functions are the C library's here, and
-// the threads of a block are fibers. They go in lockstep: none passes an access to memory before all that can run have
-// come to one. Blocks run one after the other. Each byte remembers who has read and written it since the last barrier,
-// and in earlier blocks, so that accesses which the hardware may order in any way are found whatever order they had.
+// The IR is the one that goes to NVPTX, before libdevice is linked. The C library's functions replace libdevice's here,
+// and the threads of a block are fibers. They run in lockstep: none passes an access to memory before all that can run
+// have come to one. Blocks run one after the other. Each byte remembers who has read and written it since the last
+// barrier, and in earlier blocks. So accesses that the hardware may order in any way are found whatever order they had.
 #ifndef SMELT_CODEGEN_CUDA_EMULATION_H_
 #define SMELT_CODEGEN_CUDA_EMULATION_H_
 
@@ -25,14 +25,15 @@ class CudaEmulation {
  public:
   static absl::StatusOr<std::unique_ptr<CudaEmulation>> Create(const KernelSpec& spec);
   virtual ~CudaEmulation() = default;
-  // As <<<grid, kCudaBlock>>>. A barrier or shuffle that not all threads reach is a CHECK failure. Launches of any
-  // kernels from any threads wait for each other.
+  // Launches as <<<grid, kCudaBlock>>>. A barrier or shuffle that not all threads reach is a CHECK failure. Launches of
+  // any kernels from any threads wait for each other.
   virtual void Launch(int grid, const int64_t* words, int64_t begin, int64_t end, int64_t* status) = 0;
-  // A function that launches it with a grid of 2, wherever a kernel for a CPU is expected. Lives as long as this does.
+  // Returns a function that launches the kernel with a grid of 2 and has the signature of a kernel for a CPU. It lives
+  // as long as this object.
   virtual KernelEntry entry() const = 0;
-  // Of all launches: the first two accesses that nothing orders, one of them a write. Empty if there were none.
+  // Returns the first two unordered accesses of all launches, one of them a write. Empty if there were none.
   virtual const std::string& race() const = 0;
-  // Of the last launch: barriers and shuffles that the block met at.
+  // Returns the number of barriers and shuffles that the block met at in the last launch.
   virtual int64_t meetings() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// What the CUDA toolkit gives, where it is installed. Nothing here is needed to build smelt, or for a CPU's kernels.
+// Tools of the CUDA toolkit, where it is installed. They are not needed to build smelt, or for a CPU's kernels.
 #ifndef SMELT_CODEGEN_CUDA_TOOLS_H_
 #define SMELT_CODEGEN_CUDA_TOOLS_H_
 
@@ -9,7 +9,7 @@
 
 namespace smelt {
 
-// Paths; empty for what is not there. Looked for once: in $CUDA_HOME alone if that is set, else where the toolkit's
+// Paths; empty if not found. They are looked for once: in $CUDA_HOME alone if that is set, else where the toolkit's
 // installer puts it (/usr/local/cuda) and where Debian does (nvidia-cuda-toolkit).
 struct CudaTools {
   std::string libdevice;  // libdevice.10.bc, the functions of CUDA's math library as LLVM bitcode
@@ -17,7 +17,8 @@ struct CudaTools {
 };
 const CudaTools& FindCudaTools();
 
-// PTX to a cubin. Unimplemented, saying so, if there is no ptxas; Internal with its words if it refuses the text.
+// Assembles PTX to a cubin. Returns Unimplemented, with the reason, if there is no ptxas, and Internal with ptxas's
+// words if it refuses the text.
 absl::StatusOr<std::string> RunPtxas(const std::string& ptx, Target target);
 
 }  // namespace smelt

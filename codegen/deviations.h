@@ -10,22 +10,22 @@
 
 namespace smelt {
 
-// Beside a sum of float64 that were at most float32 the sum of their squares is taken. From both follows the sum of
-// squared deviations from any m: squares - m (2 sum - n m). Where that is so much less than its terms that too few bits
-// are left of them, the second pass runs as before.
+// The sum of squares is computed beside a sum in float64 of values that were at most float32. From both follows the sum
+// of squared deviations from any m: squares - m (2 sum - n m). If that is so much less than its terms that too few bits
+// are left, the second pass runs as before.
 //
-// A sum of deviations in float32 is next to nothing, unless their squares are small beside the mean's: it is taken in a
-// pass of its own, which other rows leave out as if it were 0.
+// A sum of deviations in float32 is next to nothing, unless their squares are small beside the mean's square. It is
+// computed in a pass of its own, which other rows leave out as if it were 0.
 struct Deviations {
   KernelSpec spec;  // with what follows from both sums, and the choice
-  // Of each phase: an instruction that says that it need not run (its sums are then not used), or -1.
+  // For each phase: an instruction that says that it need not run (its sums are then not used), or -1.
   std::vector<int> unless;
-  // Of each instruction: a sum in float64 of which what additions lose need not be kept, since float32 is what is made
-  // of it and fewer roundings than that has bits more are lost.
+  // For each instruction: true for a sum in float64 that need not be compensated, because its result becomes float32
+  // and it has too few roundings to lose the surplus bits.
   std::vector<bool> is_plain;
 };
 
-// Of kernels whose rows are reduced one after the other, either of both. nullopt: there are no such sums.
+// Finds either or both in kernels whose rows are reduced one after the other. nullopt if there are no such sums.
 std::optional<Deviations> FindDeviations(const KernelSpec& spec);
 
 }  // namespace smelt

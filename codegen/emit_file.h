@@ -1,4 +1,4 @@
-// LLVM's code generation: from a module to the text or the object file of it. Internal to codegen: includes LLVM.
+// LLVM's code generation: from a module to its text or its object file. Internal to codegen: includes LLVM.
 #ifndef SMELT_CODEGEN_EMIT_FILE_H_
 #define SMELT_CODEGEN_EMIT_FILE_H_
 
@@ -17,7 +17,7 @@
 
 namespace smelt {
 
-// A switch of LLVM's, which is one of the process; null if this LLVM has none of that name.
+// A switch of LLVM, which belongs to the process; null if this LLVM has none of that name.
 template <typename T>
 llvm::cl::opt<T>* FindSwitch(llvm::StringRef name) {
   auto& options = llvm::cl::getRegisteredOptions();
@@ -25,12 +25,12 @@ llvm::cl::opt<T>* FindSwitch(llvm::StringRef name) {
   return found == options.end() ? nullptr : static_cast<llvm::cl::opt<T>*>(found->second);
 }
 
-// kForKernels: without what finds nothing to do in a CPU's kernels, or takes longer than it makes them faster.
+// kForKernels leaves out the passes that find nothing to do in a CPU's kernels, or cost more time than they save.
 enum class LlvmPasses { kAll, kForKernels };
 
-// LLVM's passes for one machine, for any number of modules one after the other (each of whatever LLVMContext): to
-// choose and order some hundred of them takes as long as a small kernel does. Not to be shared by threads; the machine
-// outlives it.
+// LLVM's passes for one machine, for any number of modules one after the other (each in any LLVMContext): choosing and
+// ordering some hundred passes takes as long as a small kernel does. Threads must not share it, and the machine must
+// outlive it.
 class FileEmitter {
  public:
   static absl::StatusOr<std::unique_ptr<FileEmitter>> Create(llvm::TargetMachine& machine, llvm::CodeGenFileType type,
@@ -41,7 +41,7 @@ class FileEmitter {
   std::string Emit(llvm::Module& module);
 
  private:
-  // Those that LLVM chooses, less those that are left out.
+  // The passes that LLVM chooses, without those that are left out.
   class Passes : public llvm::legacy::PassManager {
    public:
     explicit Passes(LlvmPasses which) : which_(which) {}

@@ -1,4 +1,4 @@
-// Which instructions of a kernel compute the same: later phases compute anew what earlier ones had.
+// Finds instructions of a kernel that compute the same: later phases repeat computations of earlier ones.
 #ifndef SMELT_CODEGEN_EQUAL_VALUES_H_
 #define SMELT_CODEGEN_EQUAL_VALUES_H_
 
@@ -8,9 +8,9 @@
 
 namespace smelt {
 
-// Of each instruction, whether its value at a point is that of instruction `of`: the same operations on the same
-// elements of params that the kernel does not write. Takes time in the number of instructions times that of those which
-// `of` is made from.
+// Returns for each instruction whether its value at a point is that of instruction `of`: the same operations on the
+// same elements of params that the kernel does not write. Takes time proportional to the number of instructions times
+// the number of those that `of` is made from.
 std::vector<bool> EqualValues(const KernelSpec& spec, int of);
 
 }  // namespace smelt

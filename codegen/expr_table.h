@@ -1,4 +1,4 @@
-// The expressions of a bundle: each once, in postfix order, symbols numbered.
+// The expressions of a bundle: each once, in postfix order, with numbered symbols.
 #ifndef SMELT_CODEGEN_EXPR_TABLE_H_
 #define SMELT_CODEGEN_EXPR_TABLE_H_
 

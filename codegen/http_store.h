@@ -1,14 +1,15 @@
-// Kernels on a server that machines share: Bazel's HTTP cache protocol, so that any server that serves Bazel (nginx
-// with DAV, bazel-remote) serves here, too.
+// Kernels on a server that machines share. The store speaks Bazel's HTTP cache protocol, so any server for Bazel (nginx
+// with DAV, bazel-remote) works here, too.
 //
 //   SMELT_ASSIGN_OR_RETURN(options.store, HttpStore::Create({.url = "http://cache.example:8080/smelt"}));
 //
-// GET and PUT of URL/ac/KEY, an ActionResult that names one output by its SHA-256, and of URL/cas/SHA-256, the record.
-// What is fetched is compared with that digest, and the kernel cache compares the record's own digest and its whole
-// key.
+// It uses GET and PUT of URL/ac/KEY, an ActionResult that names one output by its SHA-256, and of URL/cas/SHA-256, the
+// record. A fetched record is compared with that digest, and the kernel cache compares the record's own digest and its
+// whole key.
 //
-// A server that is dead, slow or wrong is never worse than none: nothing here fails, a wait is bounded, and after a
-// connection that fails or kMaxFailures wrong answers the store says so once and is off for the rest of the process.
+// A server that is dead, slow or wrong is never worse than none: nothing here fails, and waits are bounded. After a
+// connection that fails, or kMaxFailures wrong answers, the store reports it once and is off for the rest of the
+// process.
 #ifndef SMELT_CODEGEN_HTTP_STORE_H_
 #define SMELT_CODEGEN_HTTP_STORE_H_
 

@@ -17,8 +17,8 @@ struct IndexUse {
   std::string source;  // of the operator
 };
 
-// Of the operators in the top block, those in fusion groups too. Only indices that are values of the top block as they
-// are, not computed inside a group.
+// Finds the operators in the top block, including those in fusion groups. Only indices that are values of the top block
+// themselves count, not those that are computed inside a group.
 std::vector<IndexUse> FindIndexUses(const Graph& g);
 
 }  // namespace smelt

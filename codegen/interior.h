@@ -27,9 +27,9 @@ struct Interior {
   std::vector<InteriorBound> bounds;
 };
 
-// Of kernels without reductions, by guards of loads that compare the index along the vectorized dim with what does not
-// change along it. nullopt: there are none, or no load is left that they guarded, as where rows are put together from
-// parts. `varying`: the instructions that are not equal for the whole loop.
+// For kernels without reductions: uses the guards of loads that compare the index along the vectorized dim with
+// invariants. nullopt if there are none, or if no load is left that they guarded, as where rows are assembled from
+// parts. `varying` are the instructions that are not equal for the whole loop.
 std::optional<Interior> FindInterior(const KernelSpec& spec, const std::vector<bool>& varying);
 
 }  // namespace smelt

@@ -1,11 +1,12 @@
-// Compiled kernels, kept: in the process and on disk.
+// Compiled kernels, kept in the process and on disk.
 //
 //   SMELT_ASSIGN_OR_RETURN(std::unique_ptr<KernelCache> cache, KernelCache::Create({}));
 //   SMELT_ASSIGN_OR_RETURN(std::shared_ptr<const KernelObject> kernel, cache->GetOrCompile(spec, Target::kX86_64_V3));
 //
-// Safe to use from any number of threads: equal kernels that are asked for at once are compiled once. Safe among
-// processes: entries are published whole, by rename. What cannot be read or does not fit its own digest is a miss with
-// a warning, and is replaced. A disk that fails (full, read-only) costs a warning and the benefit, never the kernel.
+// Safe to use from any number of threads: equal kernels that are requested at once are compiled once. Safe among
+// processes: entries are published whole, by rename. An entry that cannot be read or does not match its own digest is a
+// miss with a warning, and is replaced. A disk that fails (full, read-only) costs a warning and the benefit, never the
+// kernel.
 #ifndef SMELT_CODEGEN_KERNEL_CACHE_H_
 #define SMELT_CODEGEN_KERNEL_CACHE_H_
 
@@ -31,12 +32,12 @@ enum class CacheMode {
 // "read-write", "read-only", "off"
 absl::StatusOr<CacheMode> ParseCacheMode(absl::string_view text);
 
-// Where kernels may be besides this machine's disk: a server that machines share, a file. The cache verifies what comes
-// from it, by digest and by the whole text of the key. Safe to use from any number of threads.
+// Another place for kernels besides this machine's disk: a server that machines share, or a file. The cache verifies
+// its records, by digest and by the whole text of the key. Safe to use from any number of threads.
 class KernelStore {
  public:
   virtual ~KernelStore() = default;
-  // A record (kernel_record.h), or nothing, for whatever reason: that is no error.
+  // Returns a record (kernel_record.h), or nothing, for whatever reason; that is not an error.
   virtual std::optional<std::string> Get(const std::string& key) = 0;
   virtual void Put(const std::string& key, const std::string& record) = 0;
 };
@@ -49,7 +50,7 @@ class KernelCache {
     int64_t max_bytes = int64_t{1} << 30;         // on disk; the least recently used entries go first
     std::function<void(absl::string_view)> warn;  // null: standard error
     bool explain_misses = false;                  // keep misses(); costs a reading of the whole cache
-    // Asked for what the disk does not have. Given what was compiled, but in read-only mode.
+    // Asked for kernels that the disk does not have, and given compiled ones, except in read-only mode.
     std::shared_ptr<KernelStore> store;
     bool may_compile = true;  // false: a kernel that is nowhere is an error, kDataLoss
   };
@@ -77,7 +78,7 @@ class KernelCache {
     std::string key_text;  // KernelKeyText, empty if the entry is damaged
   };
 
-  // Creates the directory if it is not there. Fails only where the options make no sense.
+  // Creates the directory if it is missing. Fails only for options that make no sense.
   static absl::StatusOr<std::unique_ptr<KernelCache>> Create(Options options);
   ~KernelCache();
 
@@ -85,22 +86,22 @@ class KernelCache {
   static std::string DefaultDirectory();
 
   absl::StatusOr<std::shared_ptr<const KernelObject>> GetOrCompile(const KernelSpec& spec, Target target);
-  // All of them, on `threads` threads (0: one a core), in the order of the requests. The first error in that order is
-  // returned.
+  // Gets all of them, on `threads` threads (0: one per core), in the order of the requests. Returns the first error in
+  // that order.
   absl::StatusOr<std::vector<std::shared_ptr<const KernelObject>>> GetOrCompileAll(absl::Span<const Request> requests,
                                                                                    int threads);
 
   Stats stats() const;
-  // With Options::explain_misses: by target and key, against what was on disk when the cache was opened.
+  // With Options::explain_misses: the misses by target and key, compared with the disk when the cache was opened.
   std::vector<Miss> misses() const;
   const std::string& directory() const;
 
-  // For `smelt cache`: entries on disk, by key. Verify removes nothing: it names the damaged ones.
+  // For `smelt cache`: entries on disk, by key. Verify removes nothing; it names the damaged ones.
   absl::StatusOr<std::vector<EntryInfo>> List() const;
   absl::StatusOr<std::vector<std::string>> Verify() const;
   absl::Status Clear();
-  // Why this kernel is not in the cache: the parts of its key that differ from the nearest entry's, a line each. "hit"
-  // if it is.
+  // Explains why this kernel is not in the cache: the parts of its key that differ from the nearest entry's, one per
+  // line. "hit" if it is in the cache.
   absl::StatusOr<std::string> Explain(const KernelSpec& spec, Target target) const;
 
  private:

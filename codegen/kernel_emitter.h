@@ -1,17 +1,17 @@
-// The loops, memory accesses and reductions of a kernel. What a scalar operation is stands in lower_scalar.cc.
+// The loops, memory accesses and reductions of a kernel. Scalar operations are in lower_scalar.cc.
 //
-// Two shapes, by where the vectorized dim is:
+// There are two shapes, by the place of the vectorized dim:
 //   columns: it is the last parallel dim. A chunk of U vectors of W points runs all phases; reductions accumulate per
-//            lane. Over many rows, memory is read row after row (emit_columns.cc); of few columns, several rows are in
+//            lane. With many rows, memory is read row after row (emit_columns.cc); with few columns, several rows are in
 //            a vector (emit_folds.cc).
 //   rows:    it is the last reduction dim (or there is none). Outer phases are scalar code; the innermost loop of an
 //            inner phase runs over vectors, with U accumulators, combined when the phase ends.
-// A loop over the vectorized dim is an unmasked main loop of U vectors and one masked body for what is left. The masked
-// body is the same arithmetic, so a result never depends on where in a loop an element falls. Where that is much
-// arithmetic there is one body for both, and only memory is accessed in two ways.
+// A loop over the vectorized dim is an unmasked main loop of U vectors and one masked body for the rest. The masked
+// body is the same arithmetic, so a result never depends on where in a loop an element falls. If the arithmetic is long
+// there is one body for both, and only memory is accessed in two ways.
 //
 // There is no IR optimization pipeline: loop-carried state lives in allocas that are promoted to registers at the end,
-// everything else is emitted as it shall be.
+// and everything else is emitted in its final form.
 #ifndef SMELT_CODEGEN_KERNEL_EMITTER_H_
 #define SMELT_CODEGEN_KERNEL_EMITTER_H_
 
@@ -36,46 +36,46 @@
 
 namespace smelt {
 
-// Iterations after which a floating point sum's accumulators are added to a second level, in float64 (of float64: with
-// what the additions lost): bounds the error growth of a sum of any length by about this many roundings, of which eager
-// PyTorch's sums have as many.
+// After so many iterations a floating-point sum's accumulators are added to a second level, in float64 (for float64:
+// with the rounding errors of the additions). This bounds the error of a sum of any length by about this many
+// roundings; eager PyTorch's sums have as many.
 constexpr int kSumBlock = 16;
-// Of a cache, in bytes.
+// The line of a cache, in bytes.
 constexpr int64_t kLine = 64;
 // Outputs of a launch beyond this many bytes are stored past the cache.
 constexpr int64_t kNonTemporalBytes = 16 << 20;
-// But not where rows are shorter than this and no whole number of cache lines: lines that are stored past the cache in
+// But not if rows are shorter than this and not a whole number of cache lines: lines that are stored past the cache in
 // two parts cost more than they save.
 constexpr int64_t kNonTemporalRowBytes = 1 << 10;
-// Of a row whose values are kept between phases in a buffer.
+// The most elements of a row whose values are kept between phases in a buffer.
 constexpr int64_t kScratchElements = 4096;
-// Of a row that is read ahead as a whole.
+// The most bytes of a row that is prefetched as a whole.
 constexpr int64_t kPrefetchBytes = 16 << 10;
-// How far ahead longer rows are read.
+// The distance of prefetches in longer rows.
 constexpr int64_t kLineAhead = 8 << 10;
-// Instructions of a vector beyond which a loop without reductions does not wait for memory.
+// With more instructions per vector, a loop without reductions is not bound by memory.
 constexpr int kComputeBound = 100;
-// Instructions that wait for each other from which on a loop takes more vectors at a time.
+// From so many dependent instructions on, a loop takes more vectors at a time.
 constexpr int kLongPath = 100;
-// Instructions of a vector from which on, where columns are vectorized, whole vectors and what is left of a row share a
-// loop's body, one vector at a time: further copies of them cost LLVM more than they save the machine, which has
-// neighbouring vectors in work anyway. (With fewer instructions, and in the last loop of a row's reductions, it cost
-// the machine some hundredths.)
+// From so many instructions per vector on, if columns are vectorized, whole vectors and the rest of a row share a
+// loop's body, one vector at a time. More copies would cost LLVM more than they save the machine, which overlaps
+// neighbouring vectors anyway. (With fewer instructions, and in the last loop of a row's reductions, sharing cost the
+// machine some hundredths.)
 constexpr int kOneBody = 60;
-// And so many loads of such a body then share a branch.
+// So many loads of such a body then share a branch.
 constexpr size_t kLoadedTogether = 4;
-// Where a machine has few registers, instructions of a vector up to which four are computed at a time if there are
-// functions of float32 among them.
+// On a machine with few registers, up to so many instructions per vector, four vectors are computed at a time if there
+// are functions of float32 among the instructions.
 constexpr int kFourTogether = 60;
-// Of a tile of a transposed operand (emit_tiles.cc): how much of it lies together, and how many such pieces it has. Of
-// machines without AVX-512 a Zen 3 was measured, which goes from page to page slowly: half of a tile, twice as wide,
-// makes it pass half as often over the pages of what lies as the loop runs.
+// The shape of a tile of a transposed operand (emit_tiles.cc): the length of its contiguous pieces, and their number. A
+// Zen 3 was measured for machines without AVX-512. It is slow at going from page to page: half of a tile, twice as
+// wide, passes half as often over the pages of the operands that lie in the loop's order.
 struct TileShape {
   int64_t bytes, columns;
 };
 constexpr TileShape kTile = {1 << 10, 64}, kTileOfAvx2 = {256, 128};
 
-// An element's own; a boolean in memory is a byte.
+// The alignment of an element; a boolean in memory is a byte.
 inline llvm::Align AlignOf(llvm::Type* element) {
   return llvm::Align(std::max(1u, element->getScalarSizeInBits() / 8));
 }
@@ -93,7 +93,7 @@ class KernelEmitter {
   using Value = llvm::Value;
 
  public:
-  // `gathers`: for a machine that gathers a vector from places that data choose faster than it loads it lane by lane.
+  // `gathers`: for a machine that gathers a vector from places in data faster than it loads it lane by lane.
   KernelEmitter(llvm::Module& module, const KernelSpec& spec, const CpuFeatures& features, bool gathers)
       : s_(spec), f_(features), gathers_(gathers), m_(module), c_(module.getContext()), b_(c_), scalar_(b_, features) {
     i64_ = b_.getInt64Ty();
@@ -103,7 +103,7 @@ class KernelEmitter {
 
   absl::Status Emit(const std::string& symbol);
 
-  // After Emit: whether code for a machine that gathers would be other code.
+  // After Emit: returns whether the code for a machine that gathers would differ.
   bool could_gather() const { return could_gather_; }
 
  private:
@@ -111,14 +111,14 @@ class KernelEmitter {
 
   void Plan();
 
-  // The width that decides how many lanes a vector has: of the floating point that is computed with, else of the widest
-  // integer.
+  // Returns the width that decides the number of lanes of a vector: that of the floating-point type of the computation,
+  // else of the widest integer.
   int LaneBits() const;
 
-  // Reads and writes whose elements lie any number of elements apart along the loop.
+  // Counts reads and writes whose elements are any number of elements apart along the loop.
   int CountApart() const;
 
-  // Roughly how many instructions of the machine a vector takes, in all and one after the other.
+  // The approximate number of machine instructions per vector, in all and in sequence.
   struct Cost {
     int all = 0, path = 0;
   };
@@ -168,11 +168,11 @@ class KernelEmitter {
 
   void AddIndex(int dim, Value* index);
 
-  // How a param runs along the vectorized dim; a transposed one's tile lies as the loop wants it.
+  // Returns how a param runs along the vectorized dim. A transposed param's tile lies in the loop's order.
   StrideClass LoopClass(int param) const {
     return tiled_[param] ? StrideClass::kUnit : s_.params[param].strides[loop_dim_];
   }
-  // Where lane 0 of copy u is.
+  // Returns the address of lane 0 of copy u.
   Value* Address(int param, int u, bool past_scratch = false);
   Value* StrideAlongLoop(int param);
   bool UnitAlongLoop(int param) const;
@@ -192,14 +192,14 @@ class KernelEmitter {
 
   Value* EmitScalar(int i, int u);
   Value* EmitScalarOp(const KernelInstr& in, const DType* types, Value* const* v, int lanes);
-  // Whether the copies' vectors are one as it is computed.
+  // Returns whether the copies' vectors are joined into one while it is computed.
   bool IsEmittedTogether(const KernelInstr& in) const;
 
   Value* EmitIndex(int dim, int u);
   // The index along the loop's dim of copy `u`'s first lane.
   Value* FirstIndex(int u);
-  // The index along the loop's dim compared with a number that is equal in all lanes: vectors of indices are many
-  // registers wide, so lanes are counted instead. nullptr: it is another comparison.
+  // Compares the index along the loop's dim with a number that is equal in all lanes. Vectors of indices are many
+  // registers wide, so lanes are counted instead. nullptr if it is another comparison.
   Value* CompareLanes(const KernelInstr& in, int u);
 
   bool IsNegative(int i, int x) const;
@@ -211,12 +211,12 @@ class KernelEmitter {
   Value* ToMemory(DType t, Value* v);
   Value* PlusOffset(Value* address, DType t, Value* offset);
 
-  // `access`, for a whole vector and for what mask_ says, whichever it is, if the loop's body serves both.
+  // Emits `access` for a whole vector and for the lanes of mask_, and chooses one, if the loop's body serves both.
   Value* WholeOrPart(const std::function<Value*()>& access);
   std::vector<Value*> WholesOrParts(const std::function<std::vector<Value*>()>& accesses);
   void LoadTogether(const std::vector<int>& instrs, size_t from);
 
-  // Of all copies. Past the cache or not, if that is for the launch to say.
+  // Stores all copies, past the cache or not, if the launch is to decide that.
   void EmitStores(const KernelInstr& in, int copies);
 
   Value* EmitLoad(const KernelInstr& in, int u);
@@ -225,13 +225,13 @@ class KernelEmitter {
   std::vector<Value*> LaneAddresses(const KernelInstr& in, Value* a, Value* stride, Value* offsets);
   Value* LaneVector(const KernelInstr& in, Value* a, Value* stride, Value* offsets);
   std::vector<Value*> MasksOf(int vectors, Value* count);
-  // Whether vectors are loaded whole, to take from them what lies `apart` elements apart.
+  // Returns whether vectors are loaded whole, and the elements `apart` apart are taken from them.
   bool LoadsWholes(Type* element, int64_t apart) const;
   Value* LoadApart(Type* type, Value* a, int64_t apart);
 
   Value* CombinedMask(Value* guard);
 
-  // One lane after the other, in order, active and guarded ones only: body(lane number, address).
+  // Takes one lane after the other, in order, only active and guarded ones: body(lane number, address).
   void ForLanes(const KernelInstr& in, Value* a, Value* stride, Value* offsets, Value* guard,
                 const std::function<void(Value*, Value*)>& body);
 
@@ -239,13 +239,13 @@ class KernelEmitter {
   // The first `bytes` at a, 1 to 8 and a multiple of `item`, as a number; zero beyond.
   Value* LoadBytes(Value* a, Value* bytes, int item);
   void StoreBytes(Value* word, Value* a, Value* bytes, int item);
-  // Whether the first count_ elements of a vector are read and written in words, for want of masks.
+  // Returns whether the first count_ elements of a vector are read and written in words, because there are no masks.
   bool InWords(DType type, Value* guard) const;
   // The first count_ elements at a, in at most 16 bytes; zero beyond.
   Value* LoadFront(Type* type, Value* a, int item);
   void StoreFront(Value* v, Value* a, int item);
 
-  // Stores whose elements may lie side by side, as the parts of complex numbers do, are made together: partner_.
+  // Pairs stores whose elements may be adjacent, like the parts of complex numbers: partner_.
   void PairStores();
   bool IsPairedIn(int i, const std::vector<int>& instrs) const;
   void EmitInterleaved(const KernelInstr& first, const KernelInstr& second, int copies);
@@ -254,10 +254,10 @@ class KernelEmitter {
   void StorePair(const KernelInstr& in, int u);
   void StoreApart(Value* value, Value* a, Type* element, int64_t apart);
 
-  // Whether a loop over vectors takes bfloat16 two vectors at a time, as words: one copy has the even elements, the
-  // next the odd ones. Widening is then a shift or a mask, where in order it moves every element.
+  // Returns whether a loop over vectors takes bfloat16 two vectors at a time, as words: one copy has the even elements,
+  // the next the odd ones. Widening is then a shift or a mask, while in order it would move every element.
   bool CanPair(const std::vector<int>& instrs, int copies) const;
-  // Whether one of them reads or writes what does not lie side by side along the loop.
+  // Returns whether one of them reads or writes elements that are not adjacent along the loop.
   bool HasStrides(const std::vector<int>& instrs) const;
   void LoadEvenOdd(int i, int u);
   void StoreEvenOdd(const KernelInstr& in, int u);
@@ -270,7 +270,7 @@ class KernelEmitter {
         index;  // a copy each; index of kArgMin and kArgMax
     std::vector<AllocaInst*> wide,
         error;  // of floating point sums: the second level; what it lost, of float64
-    // Of a tile of columns (emit_columns.cc).
+    // For a tile of columns (emit_columns.cc).
     AllocaInst *acc_buffer = nullptr, *index_buffer = nullptr, *wide_buffer = nullptr, *error_buffer = nullptr;
   };
 
@@ -282,11 +282,11 @@ class KernelEmitter {
   // Before an inner phase: accumulators of its reductions and scans, `copies` of each.
   void StartReductions(const std::vector<int>& instrs, int copies);
 
-  // a (op) v, on scalars or vectors. A maximum that may ignore NaN does.
+  // a (op) v, on scalars or vectors. A maximum that may ignore NaN ignores it.
   Value* Combine(ReduceKind kind, DType t, Value* a, Value* v, bool ignores_nan = false);
   bool IgnoresNan(const KernelInstr& in) const { return maxima_.may_ignore_nan[&in - s_.instrs.data()]; }
 
-  // Where (v, j) replaces (a, i) in an argmin or argmax.
+  // Computes where (v, j) replaces (a, i) in an argmin or argmax.
   Value* ArgBetter(ReduceKind kind, DType t, Value* a, Value* i, Value* v, Value* j);
 
   void Accumulate(int i, int u);
@@ -297,7 +297,8 @@ class KernelEmitter {
   Value* EmitScan(int i, int u);
   Value* EmitArgScan(const KernelInstr& in, const State& state, Value* v, Value* j);
 
-  // Whether a sum's second level keeps what its additions round away: of float32, float64 loses nothing that shows.
+  // Returns whether a sum's second level keeps what its additions round away. For float32, float64 loses nothing that
+  // matters.
   bool IsCompensated(const KernelInstr& in) const {
     return IsSumLike(in) && s_.instrs[in.operands[0]].type == DType::kFloat64 && !is_plain_[&in - s_.instrs.data()];
   }
@@ -323,7 +324,7 @@ class KernelEmitter {
   void InBlocks(Value* lo, Value* hi, Value* block, const std::function<void(Value*, Value*)>& run,
                 const std::function<void()>& flush);
   bool CanHoist(int i, const std::vector<bool>& done) const;
-  // Whether a store of this very kernel may change what is read from `param`.
+  // Returns whether a store of this very kernel may change the memory that is read from `param`.
   bool MayBeWritten(int param) const;
 
   // Calls body(copies) with chunk_, mask_ and count_ set, for all of [lo, hi).
@@ -336,16 +337,16 @@ class KernelEmitter {
 
   void SetLoopIndex(Value* i);
 
-  // Whether the loop that starts at lo may store past the cache: a launch with large outputs, whose addresses become
-  // aligned after the same number of elements, `head`.
+  // Computes whether the loop that starts at lo may store past the cache: a launch with large outputs, whose addresses
+  // become aligned after the same number of elements, `head`.
   void NonTemporalHead(Value* lo, Value** use, Value** head);
 
   // ---- loop nests ----
 
-  // Every parallel dim but the vectorized one, tiles [begin_, end): body(tile) with idx_ and addr_ set; `begin` before
-  // tiles that differ in the last of these dims.
+  // Runs over every parallel dim but the vectorized one, tiles [begin_, end): body(tile) with idx_ and addr_ set;
+  // `begin` before tiles that differ in the last of these dims.
   void ForTiles(Value* end, const std::function<void(Value*)>& body, const std::function<void()>& begin = nullptr);
-  // Of a param, whether its rows lie so, and how far ahead the first and the last byte are of the one to ask for.
+  // For a param: whether its rows are far apart, and the distances of the first and the last byte to prefetch.
   struct FarRows {
     size_t param;
     Value *are_far, *first, *last;
@@ -363,26 +364,26 @@ class KernelEmitter {
   bool HasSums(const std::vector<int>& instrs) const;
   bool HasStores(const std::vector<int>& instrs) const;
 
-  // Whether an access of a vector is one of each of its lanes.
+  // Returns whether an access to a vector is one access per lane.
   bool TakesLanes(const std::vector<int>& instrs) const;
   int Copies(const std::vector<int>& instrs, bool reduces) const;
 
   void EmitColumns();
 
   void EmitColumnChunk(int copies);
-  // The elements of a row before its interior one by one, the interior by vectors without guards, and what comes after
-  // it one by one; `otherwise` where that is much, or there is no interior.
+  // Emits the elements of a row before its interior one by one, the interior in vectors without guards, and the
+  // elements after it one by one; `otherwise` if those are many, or if there is no interior.
   void EmitInterior(Value* lo, Value* hi, const std::function<void()>& otherwise);
 
   // ---- rows ----
 
   void EmitRowMode();
   class KeptRow;
-  // `start` sets up what a row has of its own; the loop of phase `last` and what follows it run a row behind.
+  // `start` sets up the values of a row; the loop of phase `last` and the code after it run one row behind.
   void EmitRowsInTurns(size_t last, const std::function<void(Value*)>& start);
   void EmitPhases(size_t from, size_t to);
 
-  // The loop of an inner phase, its parts apart: they may stand in different blocks.
+  // The loop of an inner phase, with separate parts: they may stand in different blocks.
   struct RowLoop {
     const KernelPhase* phase = nullptr;
     int copies = 1;
@@ -393,19 +394,20 @@ class KernelEmitter {
   void RunRowLoop(const RowLoop& loop, Value* lo, Value* hi, const std::function<void()>& flush = nullptr);
   void FinishRowLoop(const RowLoop& loop);
   void EmitRowPhase(const KernelPhase& phase);
-  // How many elements come before the first place past the cache.
+  // Returns the number of elements before the first place past the cache.
   Value* HeadOf(const RowLoop& loop);
-  // The loop of phase `k`, whose sums nobody needs where `known` is true.
+  // Emits the loop of phase `k`, whose sums nobody needs where `known` is true.
   void EmitRowPhaseUnless(size_t k, Value* known);
   void PrefetchRows(int copies);
   Value* DistanceAhead(int param, int row);
   void FindRowsAhead();                    // before a row's loop that asks
   void PastCache(llvm::StoreInst* store);  // a non-temporal store
   void Prefetch(Value* at, bool nearest = true);
-  // Whether the loop reads the param's lines one after the other; and how many elements of it lie in the place of one.
+  // Returns whether the loop reads the param's lines one after the other. LinesApart counts the elements in the place
+  // of one.
   bool IsReadInLines(int param) const;
   int64_t LinesApart(int param) const;
-  // The lines from `at` on that as many copies of a vector read.
+  // Prefetches the lines from `at` on that as many copies of a vector read.
   void PrefetchLines(int param, Value* at, int copies, bool nearest);
 
   void PlanScratch();
@@ -432,7 +434,7 @@ class KernelEmitter {
 
   void PlanFolds();
   bool IsFoldable(const KernelInstr& in) const;
-  // Whether all columns are few, and their rows many and without gaps.
+  // Computes whether there are few columns, and many rows without gaps.
   Value* Folds();
   void EmitFolded();
   void OnColumns(const std::vector<int>& instrs);
@@ -448,28 +450,29 @@ class KernelEmitter {
   bool IsReadAsLoopRuns(size_t param) const;
   void GoToTileRow(const std::vector<Value*>& tiles, Value* row, int64_t columns, Value* first);
   void PrefetchNextTile(Value* column);
-  // As ForTiles and a loop over columns, tile by tile: row(lo, hi) with idx_ and addr_ set; or vectors(at, n), of n
-  // vectors from column `at` on, of which all are whole and go past the cache.
+  // As ForTiles and a loop over columns, tile by tile: row(lo, hi) with idx_ and addr_ set; or vectors(at, n) for n
+  // vectors from column `at` on, all of which are whole and go past the cache.
   void EmitTiles(const std::function<void(Value*, Value*)>& row, const std::function<void(Value*, int)>& vectors);
 
   // ---- transposed operands, past the cache ----
 
-  // In elements. A square is transposed in registers, and its rows and columns are whole lines.
+  // Sizes are in elements. A square is transposed in registers, and its rows and columns are whole lines.
   struct BlockShape {
     int64_t rows, columns, square_rows, square_columns;
   };
-  // Where in the dims of rows and columns.
+  // A place in the dims of rows and columns.
   struct BlockPlace {
     Value *first_row, *first_column, *rows, *columns;
   };
-  // nullopt: blocks do not pay.
+  // nullopt if blocks do not pay.
   std::optional<BlockShape> PlanBlocks() const;
   Value* WritesWholeLines();
   Value* InNextBlock(int param, Value* element);
-  // In elements, of what is transposed in registers at a time.
+  // The elements per side of a square that is transposed in registers at a time.
   int SquareSide(int item) const { return std::min(16, f_.vector_bits / 8 / item); }
-  // to[i][j] = from[j][i]: where its rows lie, and `pitch` and `stride` bytes from one to the next; and, of the lines
-  // to be read ahead, where the first is, and how far on the next is, in the same row of a block and after its end.
+  // to[i][j] = from[j][i]: the addresses of its rows, and `pitch` and `stride`, the bytes from one to the next. For the
+  // lines to prefetch: the address of the first, and the distances to the next in the same row of a block and after its
+  // end.
   struct Square {
     Value *from, *stride, *to, *pitch, *ahead, *step, *jump;
   };
@@ -478,7 +481,7 @@ class KernelEmitter {
   void StoreSquare(int item, std::vector<Value*>& rows, Value* to, Value* pitch);
   void FillBlockSquare(int param, Value* tile, Value* first_column, Value* number);
   Value* Paced(Value* number);
-  // Of whole squares; addr_ is where the place's first row is, next_corner that of what follows its columns.
+  // Emits whole squares. addr_ is the address of the place's first row, next_corner that of what follows its columns.
   void EmitBlocks(const std::vector<Value*>& tiles, const BlockPlace& place, const std::vector<Value*>& next_corner,
                   const std::function<void(Value*, int)>& vectors);
 
@@ -534,7 +537,7 @@ class KernelEmitter {
   std::vector<AllocaInst*> variables_;
   std::map<int, State> states_;
 
-  // Where emission is: the innermost loop's first index, its lanes, which of them are active.
+  // The position of the emission: the innermost loop's first index, its lanes, and which of them are active.
   std::vector<Value*> addr_, idx_;
   Value* chunk_ = nullptr;
   int active_lanes_ = 1;
@@ -548,8 +551,8 @@ class KernelEmitter {
   Value* asks_for_rows_ = nullptr;  // whether rows that follow are asked for; null: always
   Value* asks_ahead_ = nullptr;     // whether the machine wants to be asked for what it will read in one piece
   bool non_temporal_ = false;       // where that is decided
-  // Of columns: what is asked for, how many bytes ahead; whether all of it lies in one piece (null: no matter), whether
-  // to ask at all (null: always).
+  // For columns: the param that is prefetched and the distance in bytes; whether all of it lies in one piece (null: it
+  // does not matter); whether to prefetch at all (null: always).
   struct LinesAhead {
     int param;
     Value* distance;

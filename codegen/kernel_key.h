@@ -17,7 +17,7 @@ const std::string& CodeGeneratorIdentity(Target target);
 // digits.
 std::string ComputeKernelKey(absl::string_view spec_text, Target target);
 
-// What the key is the digest of, for people: lines "target ...", "generator ...", "spec ...".
+// The text that the key is the digest of, for people: lines "target ...", "generator ...", "spec ...".
 std::string KernelKeyText(absl::string_view spec_text, Target target);
 
 }  // namespace smelt

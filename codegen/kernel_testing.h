@@ -16,12 +16,12 @@
 
 namespace smelt {
 
-// Of text that a test holds.
+// Parses text that a test holds.
 KernelSpec ParseOrDie(absl::string_view text);
 
 using Guard = GuardPages;
 
-// What a launch gives a spec, besides memory.
+// The parameters that a launch gives a spec, besides memory.
 struct Launch {
   std::vector<int64_t> sizes;                 // of the P+Q dims
   std::vector<std::vector<int64_t>> strides;  // of each param, elements, every dim (0 where the class is zero)

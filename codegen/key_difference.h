@@ -1,4 +1,4 @@
-// What makes two kernels two: the parts of their keys that differ, in words.
+// Explains why two kernels differ: the parts of their keys that are not equal, in words.
 //
 //   for (const KeyDifference& d : CompareKeys(wanted_text, cached_text))
 //     d.ToString();   // "constant of %1: float32 3, cached 2"
@@ -22,8 +22,8 @@ struct KeyDifference {
   std::string ToString() const;
 };
 
-// Of two texts of KernelKeyText; empty where they are equal. Instructions are compared by their number in the canonical
-// order.
+// Compares two texts of KernelKeyText. Returns nothing if they are equal. Instructions are compared by their number in
+// the canonical order.
 std::vector<KeyDifference> CompareKeys(absl::string_view wanted, absl::string_view cached);
 
 }  // namespace smelt

@@ -12,7 +12,7 @@
 
 namespace smelt {
 
-// What of an instruction set changes the IR.
+// The features of an instruction set that change the IR.
 struct CpuFeatures {
   int vector_bits = 128;
   bool fma = false;
@@ -25,7 +25,7 @@ struct CpuFeatures {
   bool IsAvx2Only() const { return avx2 && !avx512; }
 };
 
-// A module with one function, `symbol`. The spec is valid.
+// Returns a module with one function, `symbol`. The spec must be valid.
 absl::StatusOr<std::unique_ptr<llvm::Module>> LowerKernel(llvm::LLVMContext& context, const KernelSpec& spec,
                                                           const CpuFeatures& features, const std::string& symbol);
 

@@ -1,6 +1,6 @@
 // Scalar operations as LLVM IR, for scalars and vectors alike. Internal to codegen: includes LLVM.
 //
-// bool is i1; float16 and bfloat16 are their bits, i16, which only casts look into.
+// bool is i1. float16 and bfloat16 are their bits, i16, which only casts look into.
 #ifndef SMELT_CODEGEN_LOWER_SCALAR_H_
 #define SMELT_CODEGEN_LOWER_SCALAR_H_
 
@@ -24,7 +24,7 @@ class ScalarEmitter {
   // Called to report lanes where an integer is divided by zero: (2, i1 or a vector of it).
   void SetStatusHandler(std::function<void(int, llvm::Value*)> handler) { status_ = std::move(handler); }
 
-  // Functions of another library: null where it has none, then they are inline.
+  // Calls functions of another library: null for those that it lacks, which are then inline.
   void SetMathHandler(std::function<llvm::Value*(ScalarOp, llvm::Value*, llvm::Value*)> handler) {
     math_ = std::move(handler);
   }
@@ -32,9 +32,9 @@ class ScalarEmitter {
   llvm::Type* TypeOf(DType t);
   llvm::Value* Const(DType t, const ScalarImm& imm);  // a scalar
   llvm::Value* Cast(llvm::Value* v, DType from, DType to);
-  // From float32 or float64 of which no NaN has a bit in the lower half of its float32.
+  // Converts from float32 or float64 if no NaN has a bit in the lower half of its float32.
   llvm::Value* ToBFloat16(llvm::Value* v, DType from);
-  // Of 16 even and 16 odd elements of float32 their bfloat16 in order, two a word; needs AVX-512.
+  // Converts 16 even and 16 odd elements of float32 to bfloat16 in order, two per word; needs AVX-512.
   llvm::Value* ToBFloat16Pairs(llvm::Value* even, llvm::Value* odd, bool short_nans);
   // A scalar argument out of its word (i64) in the parameter block: floating-point ones are doubles' bits.
   llvm::Value* FromWord(llvm::Value* word, DType t);
@@ -63,8 +63,8 @@ class ScalarEmitter {
   std::map<std::pair<ScalarOp, llvm::Type*>, int> inlined_;  // of each function, about how many instructions
 };
 
-// Whether a kernel of these sizes and scalar arguments uses an index of a dim without elements, see IndexedSizes; null:
-// it cannot.
+// Computes whether a kernel with these sizes and scalar arguments uses an index of a dim without elements, see
+// IndexedSizes; null if it cannot.
 llvm::Value* IndexesNothing(llvm::IRBuilder<>& b, const KernelSpec& spec, const std::vector<llvm::Value*>& sizes,
                             const std::vector<llvm::Value*>& scalars);
 

@@ -23,7 +23,7 @@ constexpr double kLn2 = 0.693147180559945309417232121458;
 constexpr double kLog2e = 1.44269504088896340735992468100;
 constexpr double kPi = 3.14159265358979323846264338328;
 
-// Of one floating-point type, float or double, or a vector of it.
+// Functions of one floating-point type, float or double, or a vector of it.
 class MathEmitter {
   using ConstantFP = llvm::ConstantFP;
   using ConstantInt = llvm::ConstantInt;
@@ -136,7 +136,7 @@ class MathEmitter {
   // 2^n for integers n within the normal exponents.
   Value* PowerOfTwo(Value* n) { return FromBits(b_.CreateShl(b_.CreateAdd(n, KI(bias_)), mantissa_)); }
 
-  // Whether the machine has one instruction for what Scale does to these vectors.
+  // Returns whether the machine has one instruction for Scale on these vectors.
   bool ScalesByInstruction() const;
   // x * 2^n, n integral, |n| <= 2 * bias; one rounding, also to denormals.
   Value* Scale(Value* x, Value* n);
@@ -149,8 +149,8 @@ class MathEmitter {
 
   // ---- exponentials ----
 
-  // Whether exp and erf, too, make 2^n in the last bits of the sum that rounds to n (RoundWithPower), as sigmoid and
-  // tanh do: float where a machine has neither scalef nor registers to spare.
+  // Returns whether exp and erf, too, make 2^n in the last bits of the sum that rounds to n (RoundWithPower), as
+  // sigmoid and tanh do: for float, if a machine has neither scalef nor registers to spare.
   bool MakesPowersByRounding() const { return !is_double_ && f_.IsAvx2Only(); }
   // The integer n nearest to x * c (c 1: to x), |n| < 2^22, and 2^(n + k), n + k within [-127, 127]: -127 gives 0.
   // Beside 1.5 * 2^23 the last bit of a float is worth 1: the bits of the sum are those of n, and with a bias those of
@@ -187,7 +187,7 @@ class MathEmitter {
 
   // x = m * 2^k with m in [sqrt(1/2), sqrt(2)), x positive and finite; k as floating point.
   void SplitLog(Value* x, Value** m, Value** k);
-  // What log(x) is for x that is not a positive number.
+  // The value of log(x) for an x that is not a positive number.
   Value* LogEdges(Value* x, Value* y);
   // log(1 + f) with k ln 2 added; c is a correction to f.
   Value* LogCore(Value* f, Value* k, Value* c);
@@ -202,7 +202,7 @@ class MathEmitter {
   Value* Pow(Value* x, Value* y);
   // In double, for a result that is rounded to float.
   Value* PowForFloat(Value* x, Value* y);
-  // What x to the y is for x, y that are no positive finite numbers; else z.
+  // The value of x to the y if x or y is not a positive finite number; else z.
   Value* PowEdges(Value* x, Value* y, Value* z);
 
   // ---- inverse hyperbolic ----

@@ -1,4 +1,5 @@
-// What a kernel does with maxima: a softmax subtracts the largest element of a row before it takes exponentials.
+// Simplifies the use of maxima in a kernel: a softmax subtracts the largest element of a row before it takes
+// exponentials.
 #ifndef SMELT_CODEGEN_MAXIMA_H_
 #define SMELT_CODEGEN_MAXIMA_H_
 
@@ -9,10 +10,10 @@
 namespace smelt {
 
 struct Maxima {
-  // Of each instruction: a maximum of floating point numbers that need not be NaN where one of them is, for all that is
-  // computed from it is NaN anyway: a sum of what is computed from all of them goes into it.
+  // For each instruction: true for a maximum of floating-point numbers that need not be NaN if one of them is, because
+  // everything computed from it is NaN anyway: a sum over values computed from all of them goes into it.
   std::vector<bool> may_ignore_nan;
-  // Of each instruction: a number less the maximum of such numbers, so at most 0, or NaN.
+  // For each instruction: true for a number less the maximum of such numbers, so at most 0, or NaN.
   std::vector<bool> at_most_zero;
 };
 

@@ -56,7 +56,7 @@ class PlanBuilder {
   void FindDataSymbols();
   bool IsLate(const Expr& e) const;
   bool IsLate(const Location& l) const;
-  // Whether what `e` depends on has been read by now.
+  // Returns whether the numbers that `e` depends on have been read by now.
   bool IsRead(const Expr& e) const;
   void AllocateLate(int slot);
   void EmitAlloc(int slot);
@@ -89,13 +89,13 @@ class PlanBuilder {
   // The contents that `v` is a partial rewrite of, or an invalid id: v is the result of a smelt::write_region, alone or
   // in a group.
   ValueId RegionBase(ValueId v) const;
-  // v, its base, the base's base, ...
-  // Whether some contents of the chain are needed after a later element has rewritten them: that one is a copy then.
+  // v, its base, the base's base, ... Returns whether some contents of the chain are needed after a later element has
+  // rewritten them. Then that one is a copy.
   bool OutlivesRewrite(const std::vector<ValueId>& chain) const;
   std::vector<ValueId> RegionChain(ValueId v) const;
-  // Of a region write into memory that several arguments share: the argument it counts from.
+  // For a region write into memory that several arguments share, returns the argument that it counts from.
   std::optional<int> HomeOf(ValueId v) const;
-  // Whether v is a view that leaves out some of its owner's bytes.
+  // Returns whether v is a view that leaves out some of its owner's bytes.
   bool ShowsAPart(ValueId v, ValueId owner) const;
   // The key of the fresh storage that holds a graph output: that of an output which shows the same memory, if there is
   // one.
@@ -109,23 +109,24 @@ class PlanBuilder {
   bool ShowsWholeState(ValueId v, ValueId initial) const;
   // Where an argument memory's contents lie: its first argument.
   ValueId ArgumentOf(MemoryIndex m) const;
-  // Whether the node that makes `v` can write it anywhere.
+  // Returns whether the node that makes `v` can write it anywhere.
   bool CanPlace(ValueId v) const;
-  // Whether node `n` reads `source` only at the index at which it writes `target`.
+  // Returns whether node `n` reads `source` only at the index at which it writes `target`.
   bool ReadsSameIndexOnly(NodeId n, ValueId source, ValueId target);
 
   // --- indexed writes through views (plan_regions.cc) ---
   void FindRegionsInPlace();
   // The view that v is a copy of, or an invalid id.
   ValueId ViewThatIsCopied(ValueId v) const;
-  // Whether what makes v writes at indices into its base, and nothing else into it.
+  // Returns whether v's node writes at indices into its base, and nothing else into it.
   bool IsIndexedWrite(ValueId v) const;
-  // Whether a node between the two positions reads v, or a view of it.
+  // Returns whether a node between the two positions reads v, or a view of it.
   bool IsReadBetween(ValueId v, int first, int last) const;
-  // Whether `contents`, which a memory ends with, is what such writes through views of all of it make of `initial`, and
-  // nobody needs what it was before: then they are made there.
+  // Returns whether `contents`, with which a memory ends, are made of `initial` by such writes through views of all of
+  // it, and nobody needs the old contents. Then the writes happen there.
   bool IsWrittenThroughViews(ValueId contents, ValueId initial, const Location& home);
-  // Whether node n, a copy of a region or the write of it back, does nothing: its result has its place then.
+  // Returns whether node n, a copy of a region or the write of it back, does nothing because its result already has its
+  // place.
   absl::StatusOr<bool> IsInPlace(NodeId n);
 
   // --- steps ---
@@ -158,7 +159,8 @@ class PlanBuilder {
   // With the number in it: a step is made where it is a size, an argument or a constant.
   absl::StatusOr<int> RegisterOf(ValueId number);
   absl::Status EmitAssert(NodeId n);
-  // Of a smelt::assert_ node: before anything is done, or where the data have said what it is about.
+  // Adds the check of a smelt::assert_ node: before anything is done, or after the data that it depends on have been
+  // read.
   absl::Status AddAssertion(NodeId n);
 
   // --- kernels ---
@@ -168,17 +170,17 @@ class PlanBuilder {
   bool Writable(int slot, ValueId result) const;
   // A kernel may write over an operand that dies there and is read at the same index, and before.
   bool TakeOver(ValueId o, const LoweredKernel& k, const std::vector<bool>& irregular);
-  // Whether two slots are of arguments that lie in one memory, somewhere.
+  // Returns whether two slots belong to arguments that lie in one memory, somewhere.
   bool MayShareMemory(int slot, int other) const;
-  // What a launch reads where it writes, other than at the same index, is read from a snapshot: changes `where` and the
+  // If a launch reads memory that it writes, other than at the same index, it reads a snapshot: changes `where` and the
   // params' offsets.
   void TakeSnapshots(NodeId n, LoweredKernel& k, const std::vector<bool>& irregular, std::vector<Location>& where);
-  // Whether what param `read` reads of a memory is what param `write` writes of it at the same index, or nothing of it.
+  // Returns whether param `read` reads of a memory only what param `write` writes at the same index, or nothing.
   bool ReadsSameIndex(const LoweredKernel& k, size_t read, size_t write) const;
-  // Whether a row reads an element of param `read` for the last time before that of param `write` at the same index is
-  // written. (What rows read and write at equal indices, no other row does.)
+  // Returns whether a row reads an element of param `read` for the last time before it writes that of param `write` at
+  // the same index. (No other row accesses the elements that a row reads and writes at equal indices.)
   static bool ReadsFirst(const KernelSpec& spec, size_t read, size_t write);
-  // Whether the read of param i and the write of param j may share their slot.
+  // Returns whether the read of param i and the write of param j may share their slot.
   bool Harmless(const LoweredKernel& k, const std::vector<bool>& irregular, const std::vector<Location>& where,
                 size_t i, size_t j);
   // Makes the launch that was just emitted the epilogue of the library call in front of it, if each of its tiles reads
@@ -196,10 +198,10 @@ class PlanBuilder {
   // Where `v` lies if it is memory of arguments that is rewritten where it is.
   std::optional<Location> RewrittenArgument(ValueId v) const;
   absl::Status EmitLoop(NodeId n);
-  // Whether a loop may carry a value where its initial contents lie: nobody needs them afterwards.
+  // Returns whether a loop may carry a value in the place of its initial contents: nobody needs them afterwards.
   bool EndsInLoop(NodeId n, ValueId initial, const Location& at, ValueId carried, const std::vector<Location>& places);
-  // Whether the loop's body may make the next carried value, the first of `chain` (RegionChain), right where the last
-  // one lies: nobody needs that by then, or the kernel reads it only at the index that it writes.
+  // Returns whether the loop's body may make the next carried value, the first of `chain` (RegionChain), in the place
+  // of the last one: nobody needs that by then, or the kernel reads it only at the index that it writes.
   bool ReplacesCarried(BlockId body, ValueId param, const std::vector<ValueId>& chain, const Location& place);
   // The register that holds a boolean: a tensor's one element is read first.
   absl::StatusOr<int> Predicate(ValueId v, NodeId source);
@@ -207,7 +209,7 @@ class PlanBuilder {
   bool IsCondition(NodeId n) const;
   // Its expression, which is 0 or 1.
   absl::StatusOr<int> ConditionExpr(ValueId v);
-  // Of a condition on integers: whether one that a step has read is among them.
+  // For a condition on integers, returns whether it depends on one that a step has read.
   bool DependsOnData(ValueId v) const;
 
   // --- the end of a call ---
@@ -223,7 +225,7 @@ class PlanBuilder {
   // A kernel finds an index out of range when something may have been written. Where the indices are arguments, they
   // are looked at before.
   absl::Status CheckIndicesFirst();
-  // Whether the data of a call may refuse it in one of the kernel's instructions.
+  // Notes whether the data of a call may refuse it in one of the kernel's instructions.
   void NoteRefusals(const KernelSpec& spec);
 
   BundleTables& b_;

@@ -26,7 +26,7 @@ class Lives {
   int End(NodeId n) const { return end_.at(n); }
   int BlockEnd(BlockId b) const { return block_end_.at(b); }
 
-  // What `v` is a view of, in the end.
+  // Returns the owner that `v` is a view of, in the end.
   ValueId Root(ValueId v) const;
   int LastUse(ValueId root) const;  // 0: never used
   void SetLastUse(ValueId root, int position) { last_use_[root] = position; }

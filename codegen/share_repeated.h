@@ -1,4 +1,4 @@
-// What a function computes more than once, computed once. Internal to codegen: includes LLVM.
+// Computes only once what a function would compute several times. Internal to codegen: includes LLVM.
 #ifndef SMELT_CODEGEN_SHARE_REPEATED_H_
 #define SMELT_CODEGEN_SHARE_REPEATED_H_
 

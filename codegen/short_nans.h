@@ -8,9 +8,10 @@
 
 namespace smelt {
 
-// Of each instruction, whether it is of float32 or float64 and its NaNs are short: as float32, their lower half is 0,
-// so that rounding to the upper half cannot carry into the sign. Such are those of bfloat16, those that machines make
-// of numbers, and what arithmetic makes of them; floating point scalars count as such, whoever reads them sees to it.
+// Returns for each instruction whether it is of float32 or float64 and its NaNs are short: as float32, their lower half
+// is 0, so that rounding to the upper half cannot carry into the sign. This holds for the NaNs of bfloat16, those that
+// machines make of numbers, and those that arithmetic makes of them. Floating-point scalars count as such; their reader
+// guarantees it.
 std::vector<bool> HaveShortNans(const KernelSpec& spec);
 
 }  // namespace smelt

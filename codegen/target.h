@@ -1,4 +1,4 @@
-// What kernels are compiled for: a level of an instruction set, never a machine.
+// The targets that kernels are compiled for: a level of an instruction set, never a machine.
 #ifndef SMELT_CODEGEN_TARGET_H_
 #define SMELT_CODEGEN_TARGET_H_
 
@@ -22,7 +22,7 @@ std::vector<std::string> RequiredFeatures(Target t);
 const char* Triple(Target t);  // LLVM's: "x86_64-unknown-linux-gnu"
 bool IsX86(Target t);
 bool IsCuda(Target t);
-// Whether this machine can run code of the level (false for CUDA: nobody looks for a device here).
+// Returns whether this machine can run code of the level (false for CUDA: no device is looked for here).
 bool RunsHere(Target t);
 
 }  // namespace smelt

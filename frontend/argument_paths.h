@@ -1,5 +1,5 @@
-// Where in Python's arguments each input of an exported program comes from: the archive's conditions on sizes speak of
-// those, by their own names, and its graph of inputs in lower case, numbered where names meet.
+// Maps each input of an exported program to its place in Python's arguments. The archive's conditions on sizes name
+// these places, while its graph names inputs in lower case, and numbers them where names collide.
 #ifndef SMELT_FRONTEND_ARGUMENT_PATHS_H_
 #define SMELT_FRONTEND_ARGUMENT_PATHS_H_
 
@@ -12,10 +12,10 @@
 namespace smelt {
 namespace pt2_internal {
 
-// L['d']['k'][0] is {"d", "k", "0"}; empty where it is part of a class whose parts nobody names.
+// L['d']['k'][0] is {"d", "k", "0"}; empty for a part of a class whose parts have no names.
 using ArgumentPath = std::vector<std::string>;
 
-// Of each user input, in order; nothing if the archive does not say, or not in the way that PyTorch does.
+// Returns the path of each user input, in order; nothing if the archive does not state them in PyTorch's form.
 std::optional<std::vector<ArgumentPath>> ArgumentPaths(const Json& graph_module);
 
 }  // namespace pt2_internal

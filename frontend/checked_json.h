@@ -1,4 +1,4 @@
-// JSON that nobody has checked: what is not as expected is an error, never an exception.
+// JSON that nobody has checked: anything unexpected is an error, never an exception.
 //
 //   SMELT_ASSIGN_OR_RETURN(Json json, ParseJson(text, "net.pt2: models/model.json"));
 //   SMELT_ASSIGN_OR_RETURN(const Json* major, Get(json, "major"));   // or: a field "major" expected

@@ -1,4 +1,4 @@
-// Numbers that sizes give and operators refuse: y.fill_(x.shape[0]) of int8 takes 127, and no 128.
+// Checks of numbers that sizes give and operators refuse: y.fill_(x.shape[0]) of int8 takes 127, but not 128.
 #ifndef SMELT_FRONTEND_NUMBER_GUARDS_H_
 #define SMELT_FRONTEND_NUMBER_GUARDS_H_
 
@@ -6,9 +6,9 @@
 
 namespace smelt {
 
-// Asks by Graph::size_guards, or of numbers that data hold by an assertion in front of it, that each number of an
-// operator of the program's body fits the dtype that the operator computes in, where PyTorch asks it (a sum casts its
-// number instead), and that no integer is raised to a negative one.
+// Requires that each number of an operator in the program's body fits the dtype that the operator computes in, where
+// PyTorch requires it (a sum casts its number instead), and that no integer is raised to a negative power. The checks
+// are Graph::size_guards, or assertions before the operator for numbers in the data.
 void AskForNumbersThatFit(Graph& g);
 
 }  // namespace smelt

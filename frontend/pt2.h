@@ -1,16 +1,16 @@
 // Reads a PyTorch export archive (.pt2, as torch.export.save of PyTorch 2.x writes it) into a graph, mutations and all.
 //
 //   SMELT_ASSIGN_OR_RETURN(Pt2Model model, ReadPt2("model.pt2"));
-//   model.graph->inputs();   // parameters, buffers, constants (InputInfo::kWeight) and the user's arguments, in the
-//   archive's order
+//   // Parameters, buffers, constants (InputInfo::kWeight) and the user's arguments, in the archive's order:
+//   model.graph->inputs();
 //
 // Both dialects are read: training IR, where in-place ops stand as written, and decomposed IR, where the signature
 // lists the mutations (they become copy_s at the end of the graph). Arguments are in schema order with defaults filled
 // in. Every tensor value has the type that the archive states. Nothing in the archive is executed; pickled weights are
 // refused.
 //
-// Errors name the archive's entry, the node and the field. Unsupported operators are no error here: they are found by
-// whoever has to run them, so that all can be listed at once.
+// Errors name the archive's entry, the node and the field. Unsupported operators are not an error here. The code that
+// has to run them finds them, so that all can be listed at once.
 #ifndef SMELT_FRONTEND_PT2_H_
 #define SMELT_FRONTEND_PT2_H_
 
@@ -30,7 +30,8 @@ struct Pt2Options {
 struct Pt2Model {
   std::unique_ptr<Graph> graph;
   std::string torch_version;  // "2.13.0+cpu", or "" if the archive does not say
-  // Conditions on sizes that are no integer arithmetic, as the archive says them: calls are not held to these.
+  // Conditions on sizes that are not integer arithmetic, as the archive states them. Calls are not checked against
+  // these.
   std::vector<std::string> unchecked_guards;
 };
 

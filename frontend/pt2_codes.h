@@ -1,4 +1,4 @@
-// Numbers that archives give to dtypes and memory formats.
+// The numbers of dtypes and memory formats in archives.
 #ifndef SMELT_FRONTEND_PT2_CODES_H_
 #define SMELT_FRONTEND_PT2_CODES_H_
 
@@ -10,7 +10,7 @@
 namespace smelt {
 namespace pt2_internal {
 
-// uint16: what a decomposed torch.eye counts rows and columns by. It is read as int32 (pt2_counts.cc).
+// uint16, with which a decomposed torch.eye counts rows and columns. It is read as int32 (pt2_counts.cc).
 constexpr int64_t kUint16Code = 28;
 
 absl::StatusOr<int64_t> C10ScalarType(int64_t pt2);

@@ -33,7 +33,7 @@ struct Scope {
   absl::flat_hash_map<std::string, ValueId> values;
 };
 
-// Where a value of the graph lives.
+// The memory of a value of the graph.
 struct Memory {
   enum Kind { kUnknown, kOwn, kOperands } kind = kUnknown;
   ValueId operand;  // with kOperands: the one that the value is, or is a view of
@@ -51,10 +51,10 @@ class Pt2Reader {
   // --- pt2.cc: the archive and its program ---
   absl::Status FindEntries();
   absl::Status ReadProgram(const Json& program);
-  // Of symbols that the data decide, or of the others: what the slices between numbers of the former are hangs on them,
-  // while the latter's hints stand at the values.
+  // Reads the ranges of symbols that the data decide, or of the others: the slices between numbers of the former depend
+  // on them, while the latter's hints stand at the values.
   absl::Status ReadRanges(const Json& program, bool of_data);
-  // Each of the conditions that the program's own branches on sizes left, and what it says.
+  // Parses each of the conditions that the program's own branches on sizes left.
   std::vector<std::pair<std::string, absl::StatusOr<SizeGuardParts>>> ParseGuards(const Json& program) const;
   void FindArguments(const Json& graph_module);
   ValueId ArgumentAt(const ArgumentPath& path) const;
@@ -81,10 +81,10 @@ class Pt2Reader {
   absl::StatusOr<std::vector<Expr>> ReadSizes(const Json& list);
   absl::StatusOr<Type> TensorTypeOf(const Scope& scope, const std::string& name);
   absl::StatusOr<std::optional<Expr>> SymIntExpr(const Scope& scope, const std::string& name);
-  // Symbols of a value defined are no new ones.
+  // Notes that the symbols of a defined value are not new.
   void MeetSymbols(const Type& type, const std::optional<Expr>& expr);
-  // A slice between bounds that the data decide has a size with a new symbol in the archive. It is what the bounds make
-  // of it, wherever the archive names it. Whether there is one, so that the type is to be read again.
+  // A slice between bounds that the data decide has a size with a new symbol in the archive. The bounds replace it
+  // wherever the archive names it. Returns whether there is one, so that the type must be read again.
   bool ComputeNewSizes(NodeId n, const Type& declared);
 
   // --- pt2_counts.cc ---
@@ -101,7 +101,7 @@ class Pt2Reader {
   absl::StatusOr<ValueId> DeclareInput(const Json& input, const std::string& name, Scope& scope,
                                        absl::FunctionRef<ValueId(Type)> add);
   absl::Status ReadOutputs(const Json& graph, const Json& signature, Scope& scope);
-  // `written`: the new contents of an input, and the input. Where the model returns those contents, or a view of them,
+  // `written` maps the new contents of an input to the input. If the model returns those contents, or a view of them,
   // it returns that input, or a view of it: a copy of the contents would be a value of its own in the archive.
   absl::Status ReturnWhatIsWritten(const absl::flat_hash_map<ValueId, ValueId>& written);
 
@@ -121,24 +121,24 @@ class Pt2Reader {
   // "torch.ops.aten.add_.Tensor" -> aten::add_.Tensor; "_operator.mul" -> aten::mul.int.
   absl::StatusOr<OpName> TargetName(const std::string& target, const Json& inputs);
   absl::Status ReadNode(const Json& node, BlockId block, Scope& scope, int depth);
-  // What a node, or an effect within one, calls. `node` for what stands in its metadata.
+  // Reads the call of a node, or of an effect within one. `node` gives the metadata.
   absl::Status ReadCall(const std::string& target, const Json& inputs, const Json& outputs, const Json& node,
                         BlockId block, Scope& scope, int depth);
-  // The one result of an operator that the archive does not contain, of what its operands make of `type`.
+  // Inserts an operator that the archive does not contain, and returns its one result of `type`.
   absl::StatusOr<ValueId> Compute(const char* op, std::vector<ValueId> args, Type type, NodeId anchor);
   // prims.fma(a, b, c), which a strict export makes of addcmul_ and addcdiv_: PyTorch's CPU rounds the product.
   absl::Status ReadFma(const Json& inputs, const Json& outputs, BlockId block, Scope& scope);
-  // aten::item of an integer that the archive states, 4 or a size, as assertions behind it say that it is: that number,
-  // and a check that the tensor holds it.
+  // Reads an aten::item of an integer that the archive states, 4 or a size, because assertions behind it say so: that
+  // number, and a check that the tensor holds it.
   absl::Status ReadStatedItem(ValueId tensor, const OutputDecl& stated, NodeId anchor, Scope& scope);
-  // torch.sym_ite(b, t, f) of integers, which an export writes of each bool that it reads from a tensor.
+  // Reads torch.sym_ite(b, t, f) of integers, which an export writes for each bool that it reads from a tensor.
   absl::Status ReadSymIte(const Json& inputs, const Json& outputs, BlockId block, Scope& scope);
   // 1 if `b`, a bool, holds, else 0.
   absl::StatusOr<ValueId> OneIf(ValueId b, NodeId anchor);
   absl::StatusOr<OutputDecl> ReadOutput(const Json& output, const Scope& scope);
   // The scope's name for a value that may have another of its own; an empty name is none.
   absl::Status Bind(const std::string& name, ValueId v, Scope& scope);
-  // The same, of a value that the node makes: the value gets its name and number.
+  // Does the same for a value that the node makes: the value gets its name and number.
   absl::Status Define(const OutputDecl& d, ValueId v, Scope& scope);
   absl::Status AddNode(OpName op, const std::vector<ValueId>& args, const Json& outputs, NodeId anchor, Scope& scope,
                        const FunctionSchema* schema);
@@ -146,7 +146,7 @@ class Pt2Reader {
   // --- pt2_arguments.cc: what a node is given ---
   absl::Status ReadArguments(const FunctionSchema& schema, const Json& inputs, const Scope& scope, NodeId anchor,
                              std::vector<ValueId>& args);
-  // A number where PyTorch's Python takes it for a tensor: one of 0 dims, of the number's own dtype.
+  // Converts a number to a tensor where PyTorch's Python does: one of 0 dims, with the number's own dtype.
   ValueId NumberAsTensor(ValueId v, NodeId anchor);
   ValueId Constant(NodeId anchor, const ConstantValue& c, const Type& type);
   absl::StatusOr<ValueId> Lookup(const Scope& scope, const std::string& name);
@@ -156,22 +156,24 @@ class Pt2Reader {
                                    const Type& type);
 
   // --- pt2_assignments.cc ---
-  // Whether the node is how torch.export says that the model assigned a buffer.
+  //
+  // Returns whether the node is torch.export's form of an assignment to a buffer.
   bool IsAssignment(const Json& node, OpName op, const std::vector<ValueId>& args);
-  // Of those found: the buffer becomes the tensor assigned, unless that may be the caller's, whose contents it takes.
+  // For each assignment that was found, the buffer becomes the assigned tensor, unless that may be the caller's; then
+  // the buffer takes its contents.
   void OpenAssignments();
 
   // --- pt2_autocast.cc ---
   // wrap_with_autocast(device_type, dtype, enabled, cache_enabled, graph, ...)
   absl::Status BeginAutocast(const Json& inputs);
-  // What eager PyTorch's autocast does to the arguments of an operator on the CPU. An operator that is in neither list
-  // is left alone; CheckTypes finds those that autocast would have treated otherwise.
+  // Converts the arguments of an operator as eager PyTorch's autocast does on the CPU. An operator in neither list is
+  // left alone; CheckTypes finds those that autocast would have treated otherwise.
   void Autocast(OpName op, NodeId anchor, std::vector<ValueId>& args);
 
   // --- pt2_subgraphs.cc: higher-order operators ---
   absl::Status ReadHigherOrder(const std::string& name, const Json& inputs, const Json& outputs, BlockId block,
                                Scope& scope, int depth);
-  // A list's elements stand in its place.
+  // Reads outputs; the elements of a list replace it.
   absl::StatusOr<std::vector<OutputDecl>> ReadOutputsSpread(const Json& outputs, const Scope& scope);
   // with_effects(token, operator, ...) -> token, ...: the call. The graph's order is that of its effects.
   absl::Status ReadEffect(const Json& inputs, const Json& outputs, const Json& node, BlockId block, Scope& scope,
@@ -181,7 +183,7 @@ class Pt2Reader {
   // scan(graph, carried, rows, additional), map_impl(graph, rows, additional): trip by trip, the rows of a constant
   // number.
   absl::Status ReadTrips(bool carries, const Json& inputs, const Json& outputs, BlockId block, Scope& scope, int depth);
-  // What a scan or a map goes over: `count` rows of `elements`.
+  // The rows of a scan or a map: `count` rows of `elements`.
   struct Trips {
     const Json& body;
     const std::vector<ValueId>&carried, &elements, &additional;
@@ -190,7 +192,7 @@ class Pt2Reader {
   absl::Status ReadTripsAsLoop(const Trips& trips, const Json& outputs, BlockId block, Scope& scope, int depth);
   // Row `index`, an int, of a tensor.
   ValueId Row(ValueId of, ValueId index, NodeId anchor);
-  // Reads a nested graph's nodes into `block`; its results.
+  // Reads a nested graph's nodes into `block` and returns its results.
   absl::StatusOr<std::vector<ValueId>> ReadInlined(const Json& arg, const std::vector<ValueId>& args, BlockId block,
                                                    int depth);
   absl::Status InlineSubgraph(const Json& arg, const std::vector<ValueId>& args, const Json& outputs, BlockId block,
@@ -208,7 +210,7 @@ class Pt2Reader {
   absl::Status ReadExamples(const Json& nodes, size_t first, size_t end, int64_t examples, BlockId block, Scope& scope,
                             int depth);
   absl::Status ReadTake(const Json& node, int64_t example, NodeId anchor, Scope& scope);
-  // `batched`: the values that depend on the example. What is joined was made after `marker`, and only once.
+  // `batched` are the values that depend on the example. The joined value was made after `marker`, and only once.
   absl::Status ReadJoin(const Json& node, int64_t examples,
                         const absl::flat_hash_map<std::string, std::vector<ValueId>>& batched, NodeId marker,
                         absl::flat_hash_set<ValueId>& joined, NodeId anchor, Scope& scope);
@@ -217,7 +219,7 @@ class Pt2Reader {
   const Pt2Options& options_;
   std::string root_, model_entry_, torch_version_;
   std::vector<std::string> unchecked_guards_;
-  // By where they are among Python's arguments; nothing if the archive does not say.
+  // The inputs by their place among Python's arguments; nothing if the archive does not state it.
   std::optional<absl::flat_hash_map<ArgumentPath, ValueId>> arguments_;
   std::unique_ptr<Graph> g_owner_;
   Graph* g_ = nullptr;

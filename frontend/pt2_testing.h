@@ -21,9 +21,9 @@ struct TestZipEntry {
   std::string name;
   std::string data;
   bool deflate = false;
-  // What the headers claim, where that is not the truth.
+  // The claims of the headers, if they are not the truth.
   std::optional<uint32_t> declared_size, declared_compressed_size, declared_crc;
-  // Bytes of another entry: this one is only listed, at the place where the entry of this index lies.
+  // The bytes of another entry: this one is only listed, at the place of the entry with this index.
   std::optional<size_t> same_place_as;
 };
 

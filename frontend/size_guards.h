@@ -1,5 +1,5 @@
 // The conditions on sizes under which an export was traced. `if x.shape[0] > x.shape[1]: ...` leaves one branch in the
-// graph, and in the archive's "guards_code" a line of Python:
+// graph, and a line of Python in the archive's "guards_code":
 //
 //   L['x'].size()[0] > L['x'].size()[1]
 #ifndef SMELT_FRONTEND_SIZE_GUARDS_H_
@@ -28,14 +28,14 @@ struct SizeGuardParts {
   std::optional<Expr> zero;  // where the guard is that two integers are equal: their difference
 };
 
-// What a guard says. `number` gives what an argument's number is, or nothing if that is
-// not known. Unimplemented for what is no integer arithmetic, but for quotients that are compared and multiples of
-// powers of two; InvalidArgument for bad syntax. Where a quotient's divisor is 0 the guard does not hold.
+// Parses a guard. `number` gives the value of an argument's number, or nothing if it is not known. Returns
+// Unimplemented for anything but integer arithmetic, compared quotients and multiples of powers of two, and
+// InvalidArgument for bad syntax. If a quotient's divisor is 0 the guard does not hold.
 absl::StatusOr<SizeGuardParts> ParseSizeGuard(absl::string_view text,
                                               const std::function<std::optional<Expr>(const GuardedNumber&)>& number);
 
-// The numbers of arguments in a guard's text, however they are used there; those that `number` does not know are left
-// out.
+// Returns the numbers of arguments in a guard's text, however they are used there, except those that `number` does not
+// know.
 std::vector<Expr> NumbersInGuard(absl::string_view text,
                                  const std::function<std::optional<Expr>(const GuardedNumber&)>& number);
 

@@ -11,13 +11,14 @@
 
 namespace smelt {
 
-// Unimplemented for functions that are no integer arithmetic (relations, logarithms); InvalidArgument for bad syntax.
+// Returns Unimplemented for functions that are not integer arithmetic (relations, logarithms), and InvalidArgument for
+// bad syntax.
 absl::StatusOr<Expr> ParseSympyExpr(absl::string_view text);
 
-// By the names that torch.export gives symbols: "s0" is a size of an argument, "u0" what data decide.
+// Uses the names that torch.export gives symbols: "s0" is a size of an argument, "u0" a number that data decide.
 bool DependsOnData(const Expr& e);
 
-// The first quotient within it.
+// Returns the first quotient within it.
 std::optional<Expr> FindQuotient(const Expr& e);
 
 }  // namespace smelt

@@ -20,8 +20,8 @@ namespace smelt {
 
 class ZipArchive {
  public:
-  // Fails for what is no zip, for two entries of one name, and for names that leave the archive ("..", absolute,
-  // backslashes).
+  // Fails for a file that is not a zip, for two entries of one name, and for names that leave the archive ("..",
+  // absolute, backslashes).
   static absl::StatusOr<std::unique_ptr<ZipArchive>> Open(const std::string& path);
   ~ZipArchive();
 
@@ -29,10 +29,10 @@ class ZipArchive {
   const std::vector<std::string>& names() const { return names_; }  // in the archive's order
   bool Contains(absl::string_view name) const;
 
-  // The whole entry. More than `max_bytes`, an entry shorter than declared, or a wrong checksum is an error.
+  // Reads the whole entry. More than `max_bytes`, an entry shorter than declared, or a wrong checksum is an error.
   absl::StatusOr<std::string> Read(absl::string_view name, int64_t max_bytes) const;
-  // The same as a storage. Large entries that are stored uncompressed are mapped, privately: what is written to the
-  // storage does not reach the file.
+  // Reads the entry as a storage. Large entries that are stored uncompressed are mapped privately: writes to the
+  // storage do not reach the file.
   absl::StatusOr<std::shared_ptr<Storage>> ReadStorage(absl::string_view name, int64_t max_bytes) const;
 
  private:

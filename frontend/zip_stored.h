@@ -1,5 +1,5 @@
-// Where the bytes of entries that are stored uncompressed lie in a zip file, so that large ones can be mapped instead
-// of read: libzip does not say.
+// Finds the bytes of entries that are stored uncompressed in a zip file, so that large ones can be mapped instead of
+// read: libzip does not tell their place.
 #ifndef SMELT_FRONTEND_ZIP_STORED_H_
 #define SMELT_FRONTEND_ZIP_STORED_H_
 
@@ -15,7 +15,8 @@ namespace smelt {
 
 class StoredEntries {
  public:
-  // Maps the file and reads its directory. Finds nothing where it does not understand it: then nothing is mapped.
+  // Maps the file and reads its directory. Finds nothing if it does not understand the directory; then nothing is
+  // mapped.
   static StoredEntries Find(const std::string& path);
 
   // The entry's bytes, mapped privately: they may be written, the file does not change. Null unless it is stored

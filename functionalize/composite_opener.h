@@ -1,5 +1,5 @@
-// The rules of OpenComposites, one a composite, in several files by what they are about. Internal to functionalize;
-// open_composites.h is what others use.
+// The rules of OpenComposites, one per composite, in several files by subject. Internal to functionalize; other code
+// uses open_composites.h.
 #ifndef SMELT_FUNCTIONALIZE_COMPOSITE_OPENER_H_
 #define SMELT_FUNCTIONALIZE_COMPOSITE_OPENER_H_
 
@@ -44,31 +44,31 @@ class CompositeOpener {
   absl::StatusOr<std::vector<ValueId>> Insert(NodeId anchor, absl::string_view op, std::vector<ValueId> args,
                                               size_t outputs = 1);
   void ReplaceWith(NodeId n, ValueId v);
-  // A list of sizes as a value: constants, or the expressions of ints made for the purpose.
+  // Makes a list of sizes as a value: constants, or the expressions of ints made for the purpose.
   ValueId IntList(NodeId anchor, const std::vector<Expr>& sizes);
-  // A choice is about to be made by the strides of v.
+  // Notes that the strides of v are about to decide a choice.
   void Decide(ValueId v) { (MayBeOfArgument(v) ? decided_.strides_decide : decided_.order_decides) = true; }
-  // Whether v may lie in an argument's storage, or in that of a state that takes another one's. What is behind blocks
-  // and lists counts as that.
+  // Returns whether v may lie in an argument's storage, or in that of a state that takes another one's. Values behind
+  // blocks and lists count as such.
   bool MayBeOfArgument(ValueId v);
   bool IsAssigned(ValueId v) const;
   bool IsUserInput(ValueId v) const;
-  // Of many operators an archive states strides that are not those of PyTorch's kernels where operands are not
-  // contiguous: the exporter has formulas of its own for them.
+  // Corrects the layout of results. For many operators an archive states strides that PyTorch's kernels do not give to
+  // operands that are not contiguous: the exporter has formulas of its own for them.
   absl::Status CorrectLayout(NodeId n);
-  // The type that the operands' types give now, if one of those is another than the archive states. Sizes that the data
-  // decide have their names from the archive alone.
+  // Gives the results the types that follow from the operands' types, if one of those differs from the archive's. Sizes
+  // that the data decide have their names from the archive alone.
   absl::Status Retype(NodeId n);
   // Until its geometry changes, the results of in-place operators are names of their operand.
   void UseOneName(NodeId n);
-  // Whether it is legal, and its strides, hang on its argument's.
+  // The argument's strides decide whether the view is legal, and its strides.
   absl::Status View(NodeId n);
-  // What is left of it chooses by position, so inference tells its layout.
+  // The remaining operators choose by position, so inference gives the layout.
   absl::Status DataSizes(NodeId n);
-  // A composite that writes and is no more than others in a row, by core/op's rule for it.
+  // Decomposes a composite that writes and is no more than other operators in a row, by core/op's rule for it.
   absl::Status Decomposed(NodeId n);
   absl::Status Identity(NodeId n);
-  // Of a tensor that is not complex PyTorch hands back the tensor itself.
+  // For a tensor that is not complex PyTorch returns the tensor itself.
   absl::Status Conj(NodeId n) { return IsComplex(*TypeOfValue(In(n, 0)).dtype) ? absl::OkStatus() : Identity(n); }
   absl::Status ReplaceOutputs(NodeId n, const std::vector<ValueId>& with);
   absl::Status ReplaceList(NodeId n, const std::vector<ValueId>& results);
@@ -76,23 +76,24 @@ class CompositeOpener {
   // --- views, or copies where PyTorch copies (open_views.cc) ---
   // The conjugate of the transpose.
   absl::Status Adjoint(NodeId n);
-  // reshape to sizes that the output's type says, decided when it runs.
+  // A reshape to the sizes of the output's type, decided when it runs.
   absl::Status ReshapeLater(NodeId n);
   absl::Status CartesianProduct(NodeId n);
-  // einsum(equation, tensors) of one tensor whose dims all stay: its diagonals and dims in another order are a view.
+  // einsum(equation, tensors) of one tensor whose dims all stay: its diagonals, and dims in another order, are a view.
   absl::Status Einsum(NodeId n);
   // meshgrid(tensors, indexing): each, of rank 0 or 1, expanded along its own dim. "xy" swaps the first two.
   absl::Status Meshgrid(NodeId n);
-  // reshape, flatten, …: the output's sizes are known from its type; only alias or copy is to be decided.
+  // reshape, flatten, ...: the output's sizes are known from its type. The only choice is between an alias and a copy.
   absl::Status Reshape(NodeId n);
-  // Whether PyTorch copies no tensor of this type to get one of the sizes `to`.
+  // Returns whether PyTorch makes no copy to give a tensor of this type the sizes `to`.
   using Aliases = absl::FunctionRef<bool(const TensorType& from, const std::vector<Expr>& to)>;
-  // A copy; for some sizes of the call PyTorch may take a view instead, which is then all the same or refused.
+  // Makes a copy. For some sizes of the call PyTorch may take a view instead, which then makes no difference or is
+  // refused.
   absl::StatusOr<ValueId> Clone(NodeId n, ValueId v, int64_t format, bool may_alias, const std::vector<Expr>& to,
                                 Aliases aliases);
-  // Symbols of which a call may give 1 and then has no copy, in order.
+  // Returns the symbols for which a call may give 1 and then has no copy, in order.
   std::vector<std::string> AliasesAtOne(const TensorType& from, const std::vector<Expr>& to, Aliases aliases) const;
-  // Whether some values of the symbols let `sizes` be laid over these strides.
+  // Returns whether some values of the symbols let `sizes` be laid over these strides.
   bool MayBeViewable(const TensorType& from, const std::vector<Expr>& sizes) const;
   // PyTorch's computeStride: can `sizes` be laid over these strides, whatever the symbols are?
   bool IsViewable(const TensorType& from, const std::vector<Expr>& sizes) const;
@@ -100,10 +101,11 @@ class CompositeOpener {
   // A quarter turn is the transpose of a flip, in its memory.
   absl::Status Rot90(NodeId n);
   absl::Status ExpandAs(NodeId n);
-  // nullopt: that hangs on sizes that are not known.
+  // nullopt if that depends on unknown sizes.
   std::optional<bool> HasFormat(const TensorType& t, int64_t memory_format) const;
   absl::Status Contiguous(NodeId n);
-  // to.dtype, to.device, to.dtype_layout, to.other, type_as: nothing to do returns the tensor itself, else _to_copy.
+  // to.dtype, to.device, to.dtype_layout, to.other, type_as: return the tensor itself if there is nothing to do, else
+  // _to_copy.
   absl::Status To(NodeId n);
   absl::Status BroadcastTensors(NodeId n);
   absl::Status SumToSize(NodeId n);
@@ -118,23 +120,25 @@ class CompositeOpener {
   absl::Status CopiesOfParts(NodeId n);
   absl::Status MaximumOfTwo(NodeId n);
   absl::Status UnsafeSplit(NodeId n);
-  // The same into a tensor that is given: copied there.
+  // The same into a given tensor: copied there.
   absl::Status ViewCopyOut(NodeId n);
-  // t_copy and the like, diag of a matrix: a view, copied.
+  // t_copy and similar operators, diag of a matrix: a copied view.
   absl::Status ViewCopy(NodeId n);
 
   // --- normalization and the statistics that it writes (open_normalization.cc) ---
   // Training: the functional form, then the running statistics are written.
   absl::Status BatchNorm(NodeId n);
-  // Of a write whose answer hangs on how PyTorch computes where `read` lies in `written`: such a call is refused.
+  // Makes calls be refused in which `read` lies in `written`, for a write whose answer then depends on how PyTorch
+  // computes.
   void CheckApart(NodeId anchor, ValueId written, ValueId read);
   // instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, …): without running statistics it is
   // pure.
   absl::Status InstanceNorm(NodeId n);
   // embedding_renorm_(self, indices, max_norm, norm_type): the rows that the indices name are scaled to a norm of
-  // max_norm where theirs is larger. embedding_renorm does so in a copy.
+  // max_norm if theirs is larger. embedding_renorm does so in a copy.
   absl::Status EmbeddingRenorm(NodeId n);
-  // _linalg_check_errors(info, api_name, is_matrix): how run_decompositions() says that an inverse refuses a matrix.
+  // _linalg_check_errors(info, api_name, is_matrix): the form in which run_decompositions() states that an inverse
+  // refuses a matrix.
   absl::Status CheckErrors(NodeId n);
 
   // --- activations, dropout, numbers (open_activations.cc) ---
@@ -147,16 +151,16 @@ class CompositeOpener {
   absl::Status RandomRrelu(NodeId n, double lower, double upper);
   absl::Status Dropout(NodeId n);
   absl::Status NativeDropout(NodeId n);
-  // x * a*noise + b, where mean and variance of what selu has made stay: PyTorch's _dropout_impl.
+  // x * a*noise + b, which keeps the mean and the variance of selu's results: PyTorch's _dropout_impl.
   absl::Status AlphaDropout(NodeId n, ValueId noise, double drop, bool in_place);
-  // x / (1 + exp(-x)); of real numbers the operator has a meaning of its own.
+  // x / (1 + exp(-x)); the operator on real numbers has a meaning of its own.
   absl::Status ComplexSilu(NodeId n);
 
   // --- lists of tensors (open_foreach.cc) ---
   // _foreach_OP(_).OVERLOAD: one OP a tensor. Lists among the arguments are walked together; other arguments go to
   // each.
   absl::Status Foreach(NodeId n);
-  // By name where names agree, else by position; missing ones take their defaults.
+  // Passes arguments by name where names agree, else by position; missing ones take their defaults.
   absl::Status FitArguments(NodeId anchor, const FunctionSchema& from, const FunctionSchema& to,
                             std::vector<ValueId>& call);
 

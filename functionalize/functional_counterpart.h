@@ -10,13 +10,13 @@
 
 namespace smelt {
 
-// Whether the operator writes this argument, or tensors that it holds.
+// Returns whether the operator writes this argument, or tensors that it holds.
 bool IsWritten(const Argument& a);
 
 struct FunctionalCounterpart {
   OpName op;
   static constexpr int kNone = -1, kDTypeOfWritten = -2;
-  // For each argument of `op`: which argument of the writing operator, or one of these two.
+  // For each argument of `op`: an argument of the writing operator, or one of these two.
   std::vector<int> arguments;
   struct Result {
     int argument = -1;        // the argument of the writing operator that receives this result; -1: it is not written
@@ -25,7 +25,8 @@ struct FunctionalCounterpart {
   std::vector<Result> results;        // for each result of `op`
   std::vector<int> result_of_output;  // for each output of the writing operator
   bool fills = false;                 // a range: PyTorch keeps the dims of a tensor of as many elements
-  // For each argument of the writing operator how it may lie to what is written; empty: in any way.
+  // For each argument of the writing operator, the places that it may have relative to the written tensor; empty if
+  // any.
   std::vector<OperandSharing> sharing;
 };
 

@@ -1,15 +1,15 @@
-// Makes a graph pure: after it no node writes into memory, and what the caller can observe is said by a Convention.
+// Makes a graph pure: afterwards no node writes into memory, and a Convention holds what the caller can observe.
 //
-//   SMELT_RETURN_IF_ERROR(OpenComposites(graph));                       // ops tell the truth about memory from here on
+//   SMELT_RETURN_IF_ERROR(OpenComposites(graph));                       // from here on schemas state all effects
 //   SMELT_ASSIGN_OR_RETURN(Convention c, Functionalize(graph, {}));
 //   SMELT_RETURN_IF_ERROR(VerifyFunctional(graph));
 //
 // The pass walks the program once, in order, with an abstract memory (memory.h): every view becomes geometry over a
-// storage, every write a new version of the storage's contents (a rename where it covers all of it, else
-// smelt::write_region). Linear in the number of nodes. docs/architecture.md says what the pure form means.
+// storage, every write a new version of the storage's contents (a rename if it covers all of them, else
+// smelt::write_region). Linear in the number of nodes. docs/architecture.md describes the pure form.
 //
-// Errors: Unimplemented, naming the op and its source line, for what cannot be made pure (a branch that returns one
-// tensor or another, and a write to it afterwards); FailedPrecondition where PyTorch would refuse the program (a write
+// Errors: Unimplemented, with the op and its source line, for a program that cannot be made pure (a branch that returns
+// one tensor or another, and a write to it afterwards); FailedPrecondition if PyTorch would refuse the program (a write
 // to expanded memory).
 #ifndef SMELT_FUNCTIONALIZE_FUNCTIONALIZE_H_
 #define SMELT_FUNCTIONALIZE_FUNCTIONALIZE_H_
@@ -27,15 +27,15 @@
 namespace smelt {
 
 struct FunctionalizeOptions {
-  // Which arguments are the same tensor (by position among the user's arguments). Empty: all distinct.
+  // The arguments that are the same tensor (by position among the user's arguments). Empty if all are distinct.
   DuplicatesLayer duplicates;
-  // Any two arguments may share memory, in any way. Then all live in one memory; each tensor's geometry counts from its
-  // own argument, nodes that touch that memory say which by an attribute "argument" (a DistinctIndex), and every write
-  // goes into the arguments in program order.
+  // Any two arguments may share memory, in any way. Then all live in one memory. Each tensor's geometry counts from its
+  // own argument; nodes that touch that memory name the argument in an attribute "argument" (a DistinctIndex). Every
+  // write goes into the arguments in program order.
   bool overlapping = false;
-  // With `overlapping`: strides of arguments are the symbols NAME.strideD instead of those of their types.
+  // With `overlapping`: the strides of arguments are the symbols NAME.strideD instead of those of their types.
   bool symbolic_strides = false;
-  // For checking: told of each tensor that a node of the top block takes, before the node is rewritten, and of the
+  // For checking: called for each tensor that a node of the top block takes, before the node is rewritten, with the
   // memory that the tensor lives in then (a number of this run's own).
   std::function<void(ValueId tensor, int memory)> on_operand;
 };
@@ -43,22 +43,22 @@ struct FunctionalizeOptions {
 struct FunctionalizeResult {
   Convention convention;
   int mutations_removed = 0;  // nodes that wrote into memory
-  // Symbols of which the graph is wrong where one is 1, which its range lets a call give: PyTorch then has one memory
-  // where it else has a copy, and the program shows it.
+  // Symbols whose range lets a call give 1, for which the graph is then wrong: PyTorch has one memory where it
+  // otherwise has a copy, and the program shows it.
   std::set<std::string> at_least_two;
-  // Whether the graph has assertions with kElseInOrder.
+  // True if the graph has assertions with kElseInOrder.
   bool assumes = false;
 };
 
-// Arguments that are one tensor are one value from here on; the others stay as inputs nobody uses. Before
-// OpenComposites, which then sees the geometry that one of the names changes through the others, too.
+// Makes arguments that are one tensor one value; the others stay as unused inputs. Runs before OpenComposites, which
+// then sees the geometry that one of the names changes through the others, too.
 void MergeDuplicates(Graph& g, const DuplicatesLayer& duplicates);
 
-// The graph's inputs become: the distinct user arguments and the weights, in the original order. Its outputs: as the
-// convention says.
+// The graph's inputs become the distinct user arguments and the weights, in the original order. Its outputs are those
+// of the convention.
 absl::StatusOr<FunctionalizeResult> Functionalize(Graph& g, const FunctionalizeOptions& options);
 
-// No node writes, and no output or block result is a view.
+// Checks that no node writes, and no output or block result is a view.
 absl::Status VerifyFunctional(const Graph& g);
 
 // "merge-duplicates" and "functionalize". Both read FunctionalizeOptions; the second leaves FunctionalizeResult and

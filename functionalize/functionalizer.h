@@ -3,8 +3,8 @@
 //
 //   argument_memories.cc   duplicates and overlapping arguments: the outer layers
 //   contents.cc            reading and writing tensors
-//   operators.cc           the program, a node at a time
-//   example_layouts.cc     what the example alone says of results
+//   operators.cc           the program, one node at a time
+//   example_layouts.cc     layouts of results that only the example supports
 //   control_flow.cc        branches and loops
 //   mutated_inputs.cc, aliased_outputs.cc   the inner layers, when the walk is over
 #ifndef SMELT_FUNCTIONALIZE_FUNCTIONALIZER_H_
@@ -32,7 +32,7 @@
 
 namespace smelt {
 
-// A view operator, but for the pure form's own.
+// Returns whether it is a view operator, other than the pure form's own.
 bool IsViewOp(OpName op);
 
 class Functionalizer {
@@ -43,18 +43,19 @@ class Functionalizer {
 
  private:
   // --- errors ---
-  // Of an operator at source_.
+  //
+  // Names an operator at source_.
   absl::Status At(OpName op, absl::Status s) const;
 
   // --- inputs ---
   absl::Status BindInputs();
 
-  // The value of an expression for the example that was exported.
+  // Returns the value of an expression in the exported example.
   int64_t Hint(const Expr& e) const;
 
   static SymbolicGeometry WeightGeometry(const Weight& w);
 
-  // Where the program addresses storages absolutely, an argument's memory may be read outside the argument: then its
+  // If the program addresses storages absolutely, an argument's memory may be read outside the argument. Then its
   // contents are never renamed to a value that holds the argument alone.
   void FindAbsoluteAccess();
   void ShowWholeStates();
@@ -65,25 +66,26 @@ class Functionalizer {
   void BindFresh(ValueId v);
   absl::StatusOr<TensorId> TensorOf(ValueId v) const;
 
-  // `home`: of a memory that several arguments share, the one that the geometry counts from; else -1.
+  // `home`: for a memory that several arguments share, the argument that the geometry counts from; else -1.
   NodeId InsertView(NodeId anchor, ValueId base, const SymbolicGeometry& geometry, int home = -1);
   NodeId InsertWrite(NodeId anchor, ValueId base, ValueId v, const SymbolicGeometry& geometry, int home = -1);
   const Attributes& GeometryAttributes(const SymbolicGeometry& geometry, int home);
   const Type& TypeOfView(const SymbolicGeometry& geometry);
 
-  // The value of a tensor now, for a use just before `anchor`.
+  // Returns the present value of a tensor, for a use just before `anchor`.
   ValueId Read(TensorId t, NodeId anchor);
-  // The elements as they lie in memory, neither conjugated nor negated: what a check looks at.
+  // Returns the elements in memory, neither conjugated nor negated, for checks.
   ValueId Elements(TensorId t, NodeId anchor);
 
-  // Whether `v` may stand for a memory of its own: it is no view of another one, and counts from its first element.
+  // Returns whether `v` can represent a memory of its own: it is not a view of another one, and counts from its first
+  // element.
   bool IsOwner(ValueId v) const;
-  // The same elements as contents of a memory of their own, in the layout `strides`.
+  // Returns the same elements as contents of a memory of their own, in the layout `strides`.
   ValueId Own(NodeId anchor, ValueId v, const std::vector<Expr>& strides);
   ValueId Materialize(NodeId anchor, ValueId v, const std::vector<Expr>& strides);
   ValueId ForceMaterialize(NodeId anchor, ValueId v, const std::vector<Expr>& strides);
 
-  // `v` in the layout `strides`: where a node of ours has just made it for this purpose, it is told to make it so.
+  // Returns `v` in the layout `strides`. A node of ours that was just made for this purpose gets that layout directly.
   ValueId WithLayout(NodeId anchor, ValueId v, const std::vector<Expr>& strides);
 
   ValueId Cast(NodeId anchor, ValueId v, DType to);
@@ -92,11 +94,11 @@ class Functionalizer {
   // Inserts a check of two sizes before `anchor`: in the prologue, or in program order where data decide them.
   absl::Status AssertEqual(const Expr& a, const Expr& b, const std::string& message, NodeId anchor);
 
-  // The same elements negated or conjugated, for tensors that are lazily so.
+  // Returns the same elements negated or conjugated, for tensors that are lazily so.
   ValueId Resolve(const TensorState& tensor, ValueId v, NodeId anchor);
 
-  // Of elements that lie in one place: PyTorch refuses to write them; they are given one value, so that it does not
-  // matter which of them the memory takes; some of them are given a value, which is the eager-order plan's business.
+  // The treatment of elements that lie in one place: PyTorch refuses to write them; or they get one value, so that it
+  // does not matter which of them the memory takes; or some of them get a value, which the eager-order plan handles.
   enum class SharedPlaces { kRefused, kOneValue, kInOrder };
   // Replaces what the tensor holds by `v` (its dtype and sizes, or broadcast and cast to them).
   absl::Status Write(TensorId t, ValueId v, NodeId anchor, SharedPlaces shared = SharedPlaces::kRefused);
@@ -110,7 +112,7 @@ class Functionalizer {
     int home = -1;
   };
 
-  // What there is to do about a node, by its operator.
+  // The work on a node, by its operator.
   enum class Step {
     kNone,
     kConstruct,
@@ -144,7 +146,7 @@ class Functionalizer {
   Operator& OperatorOf(OpName op);
 
   absl::Status ProcessBlock(BlockId b);
-  // What an error names: the node's operator, or the composite that it comes from.
+  // Returns the operator that an error names: the node's, or the composite that it comes from.
   OpName OperatorFor(NodeId n) const;
 
   static bool IsTensorList(const Type& t);
@@ -152,22 +154,23 @@ class Functionalizer {
 
   absl::Status ProcessNode(NodeId n);
   void TellOperands(NodeId n) const;  // to options_.on_operand
-  // That the operands' types, by which the program was opened, are what the tensors have become.
+  // Checks that the operands' types, by which the program was opened, are those that the tensors now have.
   absl::Status CheckTypesHold(NodeId n) const;
-  // That a write does not go to a constant of the program, which would be another one in the next call.
+  // Checks that a write does not go to a constant of the program, which would be another one in the next call.
   absl::Status CheckNoConstant(TensorId written) const;
-  // That a change of geometry does not go to what may, by a branch or a loop, be a tensor that has other names.
+  // Checks that a change of geometry does not go to a tensor that may, by a branch or a loop, have other names.
   absl::Status CheckNoOtherName(TensorId changed) const;
 
   absl::Status ProcessUnpack(NodeId n);
-  // What takes an element out of a list or a tuple, or is another name of what it is given. An element at an index that
-  // is not known is a copy that may share memory with all of them.
+  // Handles operators that take an element out of a list or a tuple, or rename their operand. An element at an unknown
+  // index is a copy that may share memory with all of them.
   absl::Status ProcessElement(NodeId n);
   absl::StatusOr<std::vector<TensorId>> ElementsOf(ValueId list) const;
 
   absl::Status ProcessView(NodeId n, const Operator& op);
 
-  // Remembers what the last few views of constants mean: a loop that was unrolled asks the same again and again.
+  // Remembers the results of the last few views of constants: a loop that was unrolled asks for the same ones
+  // repeatedly.
   struct KnownView {
     OpName op;
     TensorId base = -1;
@@ -176,26 +179,26 @@ class Functionalizer {
   };
   // The place for a view by this node, if it is one that can be remembered.
   KnownView* KnownViewOf(NodeId n, const Operator& op, TensorId base);
-  // as_strided's offset counts from the storage's first element; an argument's geometry from the argument's own.
+  // as_strided's offset counts from the storage's first element, an argument's geometry from the argument's own.
   absl::StatusOr<ViewMeaning> ViewsOfTensor(NodeId n, const Operator& op, TensorId base);
-  // That a row chosen by the data is one of the tensor's.
-  // That a view as elements of another size may begin where the tensor lies in this call's storage.
+  // Asserts that a row chosen by the data is one of the tensor's, and that a view as elements of another size may begin
+  // at the tensor's place in this call's storage.
   void AssertAligned(NodeId n, TensorId base, DType seen_as);
   NodeId InsertAssertion(const Expr& not_zero, const std::string& message, NodeId anchor);
   void AssertSelected(NodeId n, TensorId base);
-  // A call whose sizes break the assumption is refused.
+  // Refuses calls whose sizes violate the assumption.
   absl::Status Assert(const Assumption& a, NodeId anchor);
-  // Such a call is another program: see kElseInOrder.
+  // Treats such a call as another program: see kElseInOrder.
   absl::Status Assume(const Assumption& a, NodeId anchor);
   NodeId InsertAssertion(const Assumption& a, NodeId anchor);
   absl::StatusOr<bool> IsNew(const Assumption& a);
-  // How a pure operator lays out its results can hang on whether a size is 0, 1 or more, or on which of two is larger:
-  // so it does in PyTorch, whose export then takes the example's answer for every call's. A call where a caller would
+  // The layout of a pure operator's results can depend on whether a size is 0, 1 or more, or on which of two is larger.
+  // It does in PyTorch, whose export then takes the example's answer for every call's. A call in which a caller would
   // see another layout is another program. Tries a few values of each symbol.
   absl::Status AssertLayoutsHold(NodeId n);
-  // Where the argument begins in its storage, in elements of the tensor's dtype.
+  // Returns where the argument begins in its storage, in elements of the tensor's dtype.
   Expr ArgumentOffset(TensorId t) const;
-  // The same of a tensor, in its storage.
+  // Returns the same for a tensor, in its storage.
   Expr BeginInStorage(TensorId t) const;
   int DistinctOf(int memory) const;
 
@@ -205,12 +208,12 @@ class Functionalizer {
   // set_(self).
   absl::Status ProcessSet(NodeId n);
 
-  // New contents nobody has written yet: zeros, so that runs repeat.
+  // New contents that nobody has written yet: zeros, so that runs repeat.
   ValueId FreshContents(NodeId anchor, const SymbolicGeometry& g);
 
   absl::Status ProcessResize(NodeId n);
 
-  // `strides`: of the new sizes; dense.
+  // `strides` are those of the new sizes, and dense.
   absl::Status Resize(TensorId self, const std::vector<Expr>& sizes, const std::vector<Expr>& strides, NodeId anchor);
 
   // Makes the inputs of a pure node values.
@@ -223,34 +226,36 @@ class Functionalizer {
   absl::Status ProcessWrite(NodeId n, Operator& op);
   absl::Status ProcessCopy(NodeId n);
   using ValueList = absl::InlinedVector<ValueId, 4>;
-  // The counterpart's operands, as they are before the write.
+  // Returns the counterpart's operands, as they are before the write.
   absl::StatusOr<ValueList> ReadOperands(NodeId n, const FunctionalCounterpart& counterpart,
                                          absl::Span<const ValueId> inputs);
-  // What a write of this operator does where several elements lie in one place.
+  // Returns the effect of a write of this operator if several elements lie in one place.
   absl::StatusOr<SharedPlaces> SharedPlacesOf(OpName op, absl::Span<const ValueId> inputs,
                                               absl::Span<const TensorId> written) const;
-  // That result i can be written there: by its dtype, its strides, and once the tensor has its sizes, if it may grow.
+  // Checks that result i can be written there: by its dtype, its strides, and once the tensor has its sizes, if it may
+  // grow.
   absl::Status FitWritten(OpName op, const FunctionalCounterpart& counterpart, absl::Span<const ValueId> inputs,
                           size_t i, TensorId written, ValueId result, NodeId anchor);
-  // The functional counterpart of `n`, before it; its results have the types of the last one's, if its operands are
-  // alike. Where nobody uses what `n` returned, it is `n` itself that becomes the counterpart.
+  // Makes the functional counterpart of `n`, before it. Its results have the types of the last one's, if the operands
+  // are alike. If nobody uses the results of `n`, `n` itself becomes the counterpart.
   absl::StatusOr<NodeId> MakePure(NodeId n, Operator& op, absl::Span<const ValueId> operands,
                                   absl::Span<const TensorId> written);
-  // A view operator that nobody uses any more goes, and those that it was made of: what is made next takes their place
-  // while it is in the caches.
+  // Erases an unused view operator, and the unused ones that it was made of. The next nodes take their place while it
+  // is in the caches.
   void EraseUnusedView(ValueId v);
 
-  // What PyTorch refuses of operands (tensors, or lists of them) that lie in the written tensor's memory: it looks only
-  // at tensors that cover their span (assert_no_partial_overlap, assert_no_overlap).
-  // Whether PyTorch computes on a copy of an operand that is lazily conjugated or negated, so that nothing it lies in
-  // is compared. copy_ is not asked about: it reads and writes such tensors themselves.
+  // PyTorch refuses some operands (tensors, or lists of them) that lie in the written tensor's memory. It looks only at
+  // tensors that cover their span (assert_no_partial_overlap, assert_no_overlap).
+  //
+  // Returns whether PyTorch computes on a copy of an operand that is lazily conjugated or negated, so that its memory
+  // is not compared. copy_ is not asked about: it reads and writes such tensors themselves.
   bool IsMaterialized(OpName op, TensorId t) const;
   bool IsMaterialized(OpName op, ValueId v);
   absl::Status CheckSharing(TensorId written, ValueId operand, OperandSharing rule, NodeId anchor);
   absl::Status CheckSharing(TensorId written, TensorId read, OperandSharing rule, NodeId anchor);
-  // Of what PyTorch does not look at: whether the answer hangs on the order in which it computes.
+  // Checks, for tensors that PyTorch does not look at, whether the answer depends on the order in which it computes.
   absl::Status CheckOrder(TensorId written, TensorId read, OperandSharing rule, NodeId anchor);
-  // After its geometry has changed, what was checked of a tensor is checked again.
+  // Forgets the checks of a tensor after a change of its geometry, so that they are made again.
   void ForgetChecks(TensorId t);
   // Decides at the call what CheckSharing cannot.
   void CheckSharingAtTheCall(TensorId written, TensorId read, OperandSharing rule, NodeId anchor);
@@ -259,11 +264,11 @@ class Functionalizer {
   // A branch or body whose parameters stand for known tensors.
   absl::Status ProcessInner(BlockId b);
 
-  // The memories that a tensor's own may be, a branch or a loop's rounds permitting.
+  // Returns the memories that a tensor's own may be, because of a branch or a loop's rounds.
   absl::flat_hash_set<MemoryId> MayBe(MemoryId m) const;
   void MayShare(MemoryId a, MemoryId b);
   void ShareAtOne(MemoryId a, MemoryId b, const std::vector<std::string>& symbols);
-  // What a write to `id` changes besides where sizes are 1, and calls that would show it.
+  // Notes the memories that a write to `id` also changes if sizes are 1, and the calls in which that would be visible.
   void NoteWriteAtOne(MemoryId id);
   void ReadAtOne(const MemoryState& m) { result_.at_least_two.insert(m.stale_at_one.begin(), m.stale_at_one.end()); }
   void ExpectAtLeastTwo(const std::vector<std::string>& symbols);
@@ -271,19 +276,19 @@ class Functionalizer {
   void NoteSharing(const std::vector<MemoryId>& results, const std::vector<absl::flat_hash_set<MemoryId>>& may_be,
                    size_t num_before);
 
-  // That a branch or a loop hands on tensors and numbers, nothing that tensors may hide in.
+  // Checks that a branch or a loop returns tensors and numbers, and no value that tensors may hide in.
   absl::Status CheckResults(NodeId n) const;
   absl::Status ProcessIf(NodeId n);
 
-  // Views that were made inside a block do not dominate what comes after it. `mark`: cache_log_'s size before it; with
-  // 0 those of the blocks around it go too.
+  // Views that were made inside a block do not dominate the code after it. `mark` is cache_log_'s size before the
+  // block; with 0 those of the blocks around it are dropped too.
   void DropCachedViewsSince(size_t mark);
 
   // The outer memories that a body may write, found by following views back from written operands.
   void CollectWritten(BlockId b, absl::flat_hash_set<MemoryId>& out);
   bool IsMutableNode(NodeId n) const;
 
-  // The tensor that in-place operators handed on as `v`.
+  // Returns the tensor that in-place operators returned as `v`.
   ValueId WrittenSelf(ValueId v) const;
   absl::Status ProcessLoop(NodeId n);
 
@@ -300,7 +305,8 @@ class Functionalizer {
   void NoteInput(TensorId t, MemoryId own, const SymbolicGeometry& initial, MutatedInput in);
   MemoryIndex ConventionMemory(const MemoryState& m) const;
 
-  // Of a memory that the caller gets to see: who lies in it too does not hang on the call. `shown`: such memories.
+  // Checks, for a memory that the caller gets to see, that the call does not decide which other memories lie in it.
+  // `shown` are such memories.
   absl::Status CheckSharersAreKnown(MemoryId id, const absl::flat_hash_map<MemoryId, int>& shown);
   absl::Status NoteOutput(ValueId v, const absl::flat_hash_map<MemoryId, int>& shown,
                           const absl::flat_hash_map<TensorId, int>& caller_tensor,
@@ -313,7 +319,7 @@ class Functionalizer {
   bool IsWhollyRead(NodeId n) const;
   void KeepComputed(NodeId n);
   void EraseUnusedResults(NodeId n);
-  // `kept`: they are not dead though nothing uses their results.
+  // Erases dead nodes. `kept` are not dead though nothing uses their results.
   void EraseDead(BlockId b, const absl::flat_hash_set<NodeId>& kept);
 
   Graph& g_;

@@ -1,9 +1,8 @@
-// The abstract memory of a program while functionalization walks it: which storage each tensor lives in, through which
-// geometry, and which SSA value stands for the storage's present contents.
+// The abstract memory of a program while functionalization walks it: the storage of each tensor, the geometry through
+// which it is seen, and the SSA value that represents the storage's present contents.
 //
-// A *memory* is a storage. A *tensor* is a handle on one: what PyTorch calls a tensor object, whose geometry `t_`
-// changes and whose identity an in-place op returns. Contents are pure values: writing replaces a memory's version,
-// nothing else.
+// A *memory* is a storage. A *tensor* is a handle on one: PyTorch's tensor object, whose geometry `t_` changes and
+// which an in-place op returns. Contents are pure values: a write replaces a memory's version, nothing else.
 #ifndef SMELT_FUNCTIONALIZE_MEMORY_H_
 #define SMELT_FUNCTIONALIZE_MEMORY_H_
 
@@ -20,16 +19,16 @@ namespace smelt {
 
 // An attribute of an aten::clone where PyTorch, for some sizes, takes a view of the operand or the operand itself.
 inline constexpr char kMayAlias[] = "may_alias";
-// Of a copy, or a sum: the symbols, separated by blanks, of which PyTorch takes the operand's memory where one is 1.
+// For a copy, or a sum: the symbols, separated by blanks, for which PyTorch returns the operand's memory if one is 1.
 inline constexpr char kAliasesAtOne[] = "aliases_at_one";
-// Of a check that stands for a part of a composite: the composite's operator.
+// For a check that stands for a part of a composite: the composite's operator.
 inline constexpr char kOpened[] = "opened";
 
 using MemoryId = int;
 using TensorId = int;
 
-// A memory that PyTorch has one with another where one of these symbols is 1. A graph is made for sizes of 2 and more,
-// but a call may come with 1.
+// A memory that PyTorch shares with another if one of these symbols is 1. A graph is made for sizes of 2 and more, but
+// a call may come with 1.
 struct SharedAtOne {
   MemoryId other = -1;
   std::vector<std::string> symbols;
@@ -46,7 +45,7 @@ struct MemoryState {
   ValueId weight;            // of states: the weight that shows most of the storage
   SymbolicGeometry weight_geometry;
   std::vector<SymbolicGeometry> written;
-  // Contents that were copied although the program may share them (a branch's result, kMayAlias): a later write to one
+  // Contents that were copied although the program may share them (a branch's result, kMayAlias). A later write to one
   // of the two would be seen through the other, so it is refused.
   std::vector<MemoryId> may_share;
   std::vector<SharedAtOne> shared_at_one;
@@ -60,10 +59,10 @@ struct MemoryState {
 
 struct TensorState {
   MemoryId memory = -1;
-  // Of a memory that several arguments share: which of them (DistinctIndex) the geometry counts from.
+  // For a memory that several arguments share: the argument (DistinctIndex) that the geometry counts from.
   int home = -1;
   SymbolicGeometry geometry;
-  // Its elements are those of the memory, conjugated or negated, as PyTorch's lazy conj() and its imag are.
+  // True if its elements are those of the memory, conjugated or negated, as with PyTorch's lazy conj() and its imag.
   bool conjugated = false, negated = false;
   bool changed = false;  // its geometry, in place: names given before have types that no longer hold
 };
@@ -73,7 +72,7 @@ bool SameGeometry(const SymbolicGeometry& a, const SymbolicGeometry& b);
 SymbolicGeometry GeometryOf(const TensorType& type);
 Type TypeOf(const SymbolicGeometry& g);
 Expr NumElements(const SymbolicGeometry& g);
-// Whether the geometry is a permutation of a contiguous one, so that it covers its span exactly once.
+// Returns whether the geometry is a permutation of a contiguous one, so that it covers its span exactly once.
 bool IsDense(const SymbolicGeometry& g, const SymbolRanges& ranges);
 
 }  // namespace smelt

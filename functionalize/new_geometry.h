@@ -1,5 +1,5 @@
-// After t_, resize_ or set_ every name of the tensor has the new geometry, while a value has one type: what comes later
-// uses the name whose type says so, the result of the operator.
+// After t_, resize_ or set_ every name of the tensor has the new geometry, while a value has one type. Later nodes
+// therefore use the name whose type is right, the result of the operator.
 //
 //   %1 = aten::t_(%x); %2 = aten::select(%x, 0, 0)   ->   %2 = aten::select(%1, 0, 0)
 #ifndef SMELT_FUNCTIONALIZE_NEW_GEOMETRY_H_
@@ -12,14 +12,14 @@ namespace smelt {
 
 bool ChangesGeometry(OpName op);  // of its first operand
 
-// Whether the one result is the first operand itself, written or changed.
+// Returns whether the one result is the first operand itself, written or changed.
 bool ReturnsItsOperand(const Graph& g, NodeId n);
 
-// Of a node in the top block that changes a geometry; whether something uses the new name. Inside branches and loops
-// the order of the text is not that of the run: nothing is done there.
+// Gives the result of a node in the top block that changes a geometry a value of its own. Returns whether something
+// uses the new name. Inside branches and loops the order of the text is not that of the run, so nothing is done there.
 bool UseNewGeometry(Graph& g, NodeId n);
 
-// Of all nodes of the top block.
+// Does so for all nodes of the top block.
 void UseNewGeometries(Graph& g);
 
 // Needs lists to be resolved. Afterwards every use in the top block names a value whose type is right at that place.

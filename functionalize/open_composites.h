@@ -3,10 +3,10 @@
 //
 //   reshape     -> view, or clone + view                 to, type_as   -> the argument itself, or _to_copy
 //   contiguous  -> the argument itself, or clone         dropout(eval) -> the argument itself
-//   batch_norm in training -> its functional form and two copy_s      _foreach_add_ -> one add_ a tensor
+//   batch_norm in training -> its functional form and two copy_s      _foreach_add_ -> one add_ per tensor
 //
-// Every tensor value must have a complete type. Where the sizes of a call decide whether PyTorch copies, a copy is made
-// that says so (kMayAlias in memory.h): functionalization refuses what would show the difference.
+// Every tensor value must have a complete type. If the sizes of a call decide whether PyTorch copies, a copy is made
+// and marked (kMayAlias in memory.h): functionalization refuses programs that would show the difference.
 #ifndef SMELT_FUNCTIONALIZE_OPEN_COMPOSITES_H_
 #define SMELT_FUNCTIONALIZE_OPEN_COMPOSITES_H_
 
@@ -17,11 +17,12 @@
 namespace smelt {
 
 struct OpenedComposites {
-  // Some choice (is a reshape a view? is contiguous the tensor itself?) was made by strides, so the graph holds for
-  // these alone. Arguments' strides, that is: those of fresh tensors follow from the order of the arguments' strides.
+  // True if strides decided some choice (is a reshape a view? is contiguous the tensor itself?), so that the graph
+  // holds for these alone. This is about arguments' strides: those of fresh tensors follow from the order of the
+  // arguments' strides.
   bool strides_decide = false;
-  // Such a choice was made about a fresh tensor: the graph holds for the order in which the arguments' dims lie in
-  // memory.
+  // True if such a choice was made about a fresh tensor: the graph holds for the order in which the arguments' dims lie
+  // in memory.
   bool order_decides = false;
 };
 enum class StrideChoices {

@@ -1,5 +1,5 @@
-// Fusion of one block (fuse.h): nodes are visited in order, and each joins the groups of those that it reads, or begins
-// one. Internal to the fuser.
+// Fusion of one block (fuse.h): nodes are visited in order, and each joins the groups of its operands, or begins a
+// group. Internal to the fuser.
 #ifndef SMELT_FUSER_BLOCK_FUSER_H_
 #define SMELT_FUSER_BLOCK_FUSER_H_
 
@@ -23,7 +23,7 @@
 
 namespace smelt {
 
-// An attribute of a node whose result is wanted in memory: it is in no group.
+// An attribute of a node whose result must be in memory: the node is in no group.
 inline constexpr char kStored[] = "stored";
 
 constexpr int kBefore = -1;           // the position of what is ready before the block's first node
@@ -33,25 +33,26 @@ constexpr int kRepeated = 64;         // the same an element, in all of a kernel
 constexpr int kRepeatedCode = 256;    // nodes whose code stands there again for that
 constexpr int64_t kRowLimit = 32768;  // elements that one tile may walk twice where no other tile shares the work
 
-// What is seen of a value's memory. Where arguments share memory it counts from the argument `home`, whose distance to
+// The visible part of a value's memory. If arguments share memory it counts from the argument `home`, whose distance to
 // another only the call knows; -1: from the memory's first byte.
 struct Extent {
   Region region;
   int64_t home = -1;
 };
 Extent ExtentOf(const Node& n);
-// Whether the region that a `smelt::write_region` writes cannot overlap itself: two of its indices never reach one
-// element. (One that may is given one value everywhere; a kernel that also read it would read what it has written.)
+// Returns whether the region that a `smelt::write_region` writes cannot overlap itself: no two of its indices reach one
+// element. (A region that may overlap itself gets one value everywhere; a kernel that also read it would read what it
+// has written.)
 bool WritesEachElementOnce(const Node& n);
 Extent ExtentOf(const Graph& g, ValueId v);
 Overlap CompareExtents(const Extent& a, const Extent& b, const SymbolRanges& symbols);
-// Makes its result from numbers alone: any kernel that reads it can make it instead.
+// Returns whether a node makes its result from numbers alone: any kernel that reads it can make it instead.
 bool IsLeaf(const Node& n);
 bool IsAllocation(const Node& n);
-// Of each number that the data decide the first of a block's nodes from which on it is known: what reads it, or what is
-// as long, as elements that a mask chooses. As places in `nodes`.
+// Returns for each number that the data decide the first of a block's nodes from which on it is known, as places in
+// `nodes`. Such a node reads the number, or has as many elements, as a choice by a mask does.
 absl::flat_hash_map<std::string, int> NumbersOfData(const Graph& g, const std::vector<NodeId>& nodes);
-// f(e) for each expression in a node's attributes.
+// Calls f(e) for each expression in a node's attributes.
 template <typename F>
 void ForAttributeExprs(const Node& n, const F& f) {
   for (const auto& [name, attribute] : n.attributes) {
@@ -61,10 +62,10 @@ void ForAttributeExprs(const Node& n, const F& f) {
     }
   }
 }
-// The value whose memory a view shows.
+// Returns the value whose memory a view shows.
 ValueId RootOf(const Graph& g, ValueId v);
 
-// How a group's loop looks: the sizes of its dims, and which of them it reduces over.
+// The form of a group's loop: the sizes of its dims, and which of them it reduces over.
 struct Frame {
   std::vector<Expr> sizes;
   std::vector<bool> reduced;
@@ -109,14 +110,15 @@ class BlockFuser {
   ValueId Root(ValueId v) const;
   int DefPlace(ValueId v) const;
   int At(int i) const { return group_of_[i] >= 0 ? groups_[group_of_[i]].at : i; }
-  // When a value can be had at the earliest, given where groups stand.
+  // Returns the earliest position at which a value is available, given the places of groups.
   int Ready(ValueId v) const;
-  // When the numbers of the data are known that a node's attributes and sizes hang on: where a view begins, say.
+  // Returns when the numbers from data are known on which a node's attributes and sizes depend, such as the place where
+  // a view begins.
   int SizesReady(const Node& n) const;
-  // The same of where a view lies in its root.
+  // Returns the same for a view's place in its root.
   int PlaceReady(ValueId view) const;
-  // The first position outside of groups a and b at which a value is needed. Ends early at one that is at most
-  // `enough`: a value may have very many uses.
+  // Returns the first position outside of groups a and b at which a value is needed. Stops at a position that is at
+  // most `enough`, because a value may have very many uses.
   int Needed(ValueId v, int a, int b, int enough = INT_MIN) const;
   // Calls f(position) for each reader of a memory's contents `root`, through views and lists.
   template <typename F>
@@ -151,51 +153,53 @@ class BlockFuser {
   std::optional<Shape> ShapeOf(int i) const;
   void AddOperand(Shape& s, ValueId v, const std::vector<Expr>& sizes) const;
 
-  // The label of a view's base, given the view's: where the view shows each dim of its base once. False: it does not.
+  // Returns the label of a view's base, given the view's, if the view shows each dim of its base once; otherwise false.
   bool ThroughView(NodeId view, const Label& label, Label* base_label) const;
 
   // --- joining ---
   std::string Describe(int i) const;
-  // The last word on an edge holds; ReportEdges says it.
+  // The last explanation of an edge holds; ReportEdges reports it.
   void Explain(int producer, int consumer, absl::string_view reason);
 
   absl::Status Visit(int i);
 
-  // Whether all that is made of the elements these nodes compute is reduced again, to few elements each time.
+  // Returns whether everything made of the elements that these nodes compute is reduced again, to few elements each
+  // time.
   bool EndsInReductions(std::vector<int> nodes) const;
 
-  // Group b's value `v` is read by group a at `expected`. Makes b part of a if the loop, the order and the memory allow
-  // it.
+  // Group a reads group b's value `v` at `expected`. Makes b part of a if the loop, the order and the memory allow it.
   bool Join(int a, int b, ValueId v, const Label& expected, int consumer, std::string* reason);
 
-  // Whether a and b can be one node, and where. Either at the later one's place, if nothing between needs what the
-  // earlier one makes and no memory that it reads is taken over between; or at the earlier one's, if all is ready.
+  // Returns whether a and b can be one node, and where. It is either at the later one's place, if nothing between needs
+  // the earlier one's results and no memory that it reads is taken over in between; or at the earlier one's place, if
+  // all operands are ready.
   bool CanStand(int a, int b, int* at, std::string* reason);
 
-  // The contents that a chain of region writes inside groups a and b begins with.
+  // Returns the contents with which a chain of region writes inside groups a and b begins.
   ValueId ChainBase(int w, int a, int b) const;
 
-  // Whether a member reads memory that another, an indexed write, takes over: it would be copied whole for that.
+  // Returns whether a member reads memory that another member, an indexed write, takes over. That memory would be
+  // copied whole.
   bool ReadsWhatAnActionWrites(const std::vector<int>& members) const;
 
   // A kernel may write a region and read the same memory only at the same index or elsewhere; it may not read what it
   // wrote.
   bool MemoryAllows(int a, int b, bool reduces, std::string* reason) const;
 
-  // Whether few tiles walk a large array, which they should not do twice.
+  // Returns whether few tiles walk a large array, which they should not do twice.
   bool WalksAlone(const Frame& frame) const;
 
   // --- siblings ---
   // Kernels over one loop that have no value of each other's in common, but read one operand: it is read once.
   void JoinSiblings();
 
-  // Memory that is read beside each other in one loop, beyond which the hardware does not fetch ahead.
+  // The number of memory streams in one loop beyond which the hardware does not prefetch.
   static constexpr size_t kStreams = 12;
 
-  // How node i's loop runs over its operand v, if it reads all of it and its group may get siblings.
+  // Returns how node i's loop runs over its operand v, if it reads all of it and its group may get siblings.
   std::optional<Label> SiblingLabel(int i, ValueId v) const;
 
-  // Nodes i and j, of two groups, read one operand alike, over the whole of their loops.
+  // Joins nodes i and j, of two groups, if they read one operand alike, over the whole of their loops.
   bool JoinSibling(int i, int j);
 
   // b's members become a's.
@@ -205,33 +209,35 @@ class BlockFuser {
   // Arithmetic an element costs, in additions.
   int CostOf(int i) const;
 
-  // What groups a and b as one would do again because members read others at other indices than the loop's. It doubles
-  // at each step of a chain that reads the step before at two indices.
+  // The work that groups a and b as one would repeat because members read others at other indices than the loop's. It
+  // doubles at each step of a chain that reads the step before at two indices.
   struct Work {
     double cost = 0;  // an element, in additions
     double code = 0;  // in nodes: of a list's parts each has its own, whatever share of the elements is its
   };
   Work RepeatedWork(int a, int b) const;
 
-  // How often node i's loop computes the operand v if it is made there: at each point of the loop, but once a row where
-  // v runs over none of the dims that the row is reduced over. (A view in between hides what it runs over.)
+  // Returns how often node i's loop computes the operand v if it is made there: at each point of the loop, but once per
+  // row if v runs over none of the dims that the row is reduced over. (A view in between hides the dims that v runs
+  // over.)
   Expr Evaluations(ValueId v, int i, const Frame& frame) const;
 
-  // Group k, all of whose results are read by one other group, becomes part of it even where that reads slices,
-  // reshapes or broadcasts of them, if that computes nothing twice, or only what is cheaper than reading it.
+  // Group k, all of whose results one other group reads, becomes part of that group even if it reads slices, reshapes
+  // or broadcasts of them, provided that this repeats no computation, or only computations that are cheaper than
+  // reading the result.
   void Pull(int k);
 
-  // Each edge between two nodes that are no mere views, numbers or lists, once, in the order of consumers.
+  // Reports each edge between two nodes that are not mere views, numbers or lists, once, in the order of consumers.
   void ReportEdges();
-  // Where no step of the pass met the edge.
+  // Returns the reason for an edge that no step of the pass considered.
   std::string DefaultReason(int p, int i, bool fused) const;
-  // Of two groups that are not one after all, or of one that is none.
+  // Reports two groups that are not one after all, or one that is none.
   void ReportSplit(int from, int to, absl::string_view why);
 
   // --- the groups' nodes ---
   absl::Status Emit();
 
-  // Copies of constants, lists, sizes and leaves, inside a group.
+  // Copies constants, lists, sizes and leaves into a group.
   struct Copier {
     Graph& sub;
     absl::flat_hash_map<ValueId, ValueId> inner;
@@ -239,7 +245,7 @@ class BlockFuser {
   };
   void CopyNode(Copier& c, NodeId n);
   ValueId Inner(Copier& c, ValueId v);
-  // A base must be an operand, whatever makes it.
+  // Makes a base an operand, whatever makes it.
   void TakeBase(Copier& c, ValueId v);
 
   std::string NameOf(const Group& group) const;
@@ -248,8 +254,8 @@ class BlockFuser {
   void Hoist(ValueId v, NodeId anchor);
   // Moves transparent users of a value after `anchor`.
   void Sink(ValueId v, NodeId anchor);
-  // Moves the nodes of a group that cannot be one kernel to where it was to stand: other groups found their places by
-  // it.
+  // Moves the nodes of a group that cannot be one kernel to the place where it was to stand: other groups found their
+  // places by it.
   void StandTogether(const Group& group);
 
   enum class Emitted {
@@ -260,8 +266,8 @@ class BlockFuser {
   };
   absl::StatusOr<Emitted> EmitGroup(int k, bool may_wait);
   void Count(int k, Emitted emitted);  // in the report
-  // Of a group that has no kernel, whose members stand together: the two parts between which the least is stored are
-  // groups, or parts of theirs.
+  // Emits a group that has no kernel, and whose members stand together: the two parts between which the least is stored
+  // are groups, or parts of theirs.
   absl::StatusOr<Emitted> EmitParts(int k, absl::string_view why);
   // The member with which the second part begins.
   size_t CutOf(const std::vector<int>& members) const;
@@ -277,7 +283,7 @@ class BlockFuser {
   absl::flat_hash_map<std::string, int> read_at_;  // by symbol: the node that reads that size from data
   std::vector<Group> groups_;
   absl::flat_hash_map<ValueId, Label> labels_;
-  // By node: grouped nodes that it reads at other indices, and at what share of its points.
+  // By node: the grouped nodes that it reads at other indices, each with the share of points at which it does.
   absl::flat_hash_map<int, std::vector<std::pair<int, double>>> elsewhere_;
   absl::flat_hash_map<ValueId, std::vector<int>> writers_;  // by the memory's root: nodes that take it over
   // With FuseOptions::explain: by producer and consumer; the ends of the block's edges as they are reported.

@@ -1,7 +1,7 @@
-// Lets values between convolutions lie with their channels innermost.
+// Gives values between convolutions a layout with the channels innermost.
 //
-//   convolutions compute in that layout on most machines and reorder whatever comes in another one, on the way in and
-//   on the way out; a value that only they and kernels see may as well stay as they want it
+// Convolutions compute in that layout on most machines and reorder any other one, on the way in and on the way out. A
+// value that only they and kernels see may as well stay in it.
 //
 // Only the strides of such values' types change: no node does. Nobody else may see the value: no view, no region write,
 // no caller. Linear in the number of uses.
@@ -13,7 +13,7 @@
 
 namespace smelt {
 
-// After fusion, before the plan is made. Returns how many values lie otherwise now.
+// After fusion, before the plan is made. Returns the number of values with another layout.
 int ChooseLayouts(Graph& g);
 
 // "choose-layouts".

@@ -1,5 +1,5 @@
-// What expand_composites.h promises, in one pass over the nodes. Internal to the fuser; its methods are in several
-// files by what they are about.
+// Implements expand_composites.h in one pass over the nodes. Internal to the fuser; its methods are in several files by
+// subject.
 #ifndef SMELT_FUSER_EXPANDER_H_
 #define SMELT_FUSER_EXPANDER_H_
 
@@ -41,14 +41,14 @@ class Expander {
 
   void ReplaceWith(NodeId n, ValueId v);
 
-  // No kernel knows complex numbers: each becomes two real ones.
+  // Kernels have no complex numbers: each becomes two real ones.
   absl::StatusOr<bool> ExpandComplex(NodeId n);
-  // Decompose or DecomposeComplex. A result that is now a view is copied for those who take it for a memory: what a
-  // fresh result's memory holds begins with its first element, what a view's holds with its storage's.
+  // Runs Decompose or DecomposeComplex. A result that is now a view is copied for users that take it for a memory: a
+  // fresh result's memory begins with its first element, a view's memory with its storage.
   absl::StatusOr<bool> TakeApart(NodeId n, absl::StatusOr<bool> (*decompose)(Graph&, NodeId));
-  // Whether it is what a node of this graph has computed, none of the operands, or a view of each byte of that.
+  // Returns whether it is the result of a node of this graph and of no operand, or a view of each of its bytes.
   bool ShowsAllOfFreshMemory(ValueId v, absl::Span<const ValueId> operands) const;
-  // The users that take it for a memory's contents: those that name regions of it, and returns.
+  // Returns the users that take it for a memory's contents: those that name regions of it, and returns.
   std::vector<Use> UsesAsMemory(ValueId v) const;
 
   absl::StatusOr<Step> ExpandNode(NodeId n);
@@ -57,9 +57,9 @@ class Expander {
   // A view of a view is a view of what that one shows.
   absl::StatusOr<Step> ShortenView(NodeId n);
 
-  // A view of a copy shows the same elements as some view of what was copied, if their strides allow it: reshape of a
-  // transposed tensor copies in eager PyTorch even where dims of size 1 alone stand in its way, and matmul's batches
-  // are made so.
+  // A view of a copy shows the same elements as some view of the copied value, if their strides allow it. In eager
+  // PyTorch, reshape of a transposed tensor copies even if only dims of size 1 prevent a view, and matmul's batches are
+  // made in this way.
   void LookThroughCopy(NodeId n);
 
   // The geometry of a value over its storage; views of top-level states are absolute in theirs.
@@ -70,23 +70,23 @@ class Expander {
                           const SymbolicGeometry& g);
 
   absl::StatusOr<Step> View(NodeId n);
-  // A view that shows all of its base as it is, is the base.
+  // Returns the base for a view that shows all of its base unchanged.
   ValueId Shown(NodeId anchor, ValueId base, const SymbolicGeometry& v);
   void ReplaceList(NodeId n, const std::vector<ValueId>& elements);
 
   // --- copies: expand_copies.cc ---
   ValueId Materialize(NodeId anchor, ValueId v, const std::vector<Expr>& strides);
   ValueId Copied(NodeId anchor, ValueId v, const std::vector<Expr>& strides);
-  // A value that can be the base of a partial rewrite: all of its memory's contents, in the given layout. A view is
-  // copied.
+  // Returns a value that can be the base of a partial rewrite: all of its memory's contents, in the given layout. A
+  // view is copied.
   ValueId Whole(NodeId anchor, ValueId v, const std::vector<Expr>& strides);
   // Contents are immutable: a copy in the same layout is the value itself.
   absl::StatusOr<Step> Copy(NodeId n);
 
-  // A roll of no dims is one of all elements in a row: along that dim, not by each element's own index. Whether it was
-  // one.
+  // A roll without dims rolls all elements in a row: along that dim, not by each element's own index. Returns whether
+  // it was one.
   absl::StatusOr<bool> FlatRoll(NodeId n);
-  // One number everywhere: it does not wait for what it replaces.
+  // One number everywhere: it does not wait for the value that it replaces.
   absl::StatusOr<Step> Fill(NodeId n);
 
   ValueId Cast(NodeId anchor, ValueId v, DType to);
@@ -94,22 +94,25 @@ class Expander {
   ValueId IntList(NodeId anchor, const std::vector<Expr>& sizes);
   ValueId Empty(NodeId anchor, const TensorType& t);
 
-  // --- cat, stack and scatters, of which regions are written: expand_copies.cc ---
-  // Whether kernels alone read what a cat makes, and few enough parts that each element may choose among them: then no
-  // memory holds it. (Of a stack along the innermost dim no two neighbours come from one part.)
+  // --- cat, stack and scatters, whose regions are written: expand_copies.cc ---
+  //
+  // Returns whether kernels alone read the result of a cat, and it has few enough parts that each element may choose
+  // among them. Then no memory holds it. (In a stack along the innermost dim no two neighbours come from one part.)
   bool IsReadByKernels(NodeId n) const;
   bool IsReadByKernels(ValueId v, BlockId block) const;
   absl::StatusOr<Step> Cat(NodeId n);
-  // Among values of the block that `n` stands in; others come first.
+  // Compares values of the block that `n` stands in; others come first.
   bool MadeBefore(NodeId n, ValueId a, ValueId b) const;
 
-  // select_scatter and its kin: `src` written over the region of self that the view of the same arguments shows.
+  // select_scatter and similar operators: `src` written over the region of self that the view with the same arguments
+  // shows.
   absl::StatusOr<Step> ViewScatter(NodeId n);
 
   // --- writes at indices from data: expand_writes.cc ---
   static bool IsIndexedWrite(const std::string& name);
   absl::StatusOr<Step> IndexedWrite(NodeId n);
-  // x[..., mask, ...] = one value for all that the mask chooses: where(mask, value, x). Several values need the data.
+  // x[..., mask, ...] = one value for all elements that the mask chooses: where(mask, value, x). Several values need
+  // the data.
   absl::StatusOr<Step> MaskedPut(NodeId n, const std::vector<ValueId>& list, const std::vector<ValueId>& inputs);
 
   // --- matmul: expand_matmuls.cc ---

@@ -1,11 +1,11 @@
-// Reads of what was written into a region:
+// Replaces reads of a written region by the written value:
 //
 //   i, j = y.chunk(2, 1);  i.sigmoid_();  j.tanh_();  return i * j      ->  sigmoid(y[:, :n]) * tanh(y[:, n:])
 //
-// A view of a smelt::write_region's result that shows the region is the value that was written; one that shows nothing
-// of it is a view of the base. Where a memory that is written region by region is read through such views alone, it is
-// no memory at all. Where it is needed, pointwise operators still take the value: they are part of the loop that makes
-// it, instead of waiting for it to be stored.
+// A view of a smelt::write_region's result that shows exactly the region is the written value. A view that shows
+// nothing of it is a view of the base. If only such views read a memory that is written region by region, the memory
+// disappears. If it is needed, pointwise operators still take the value: they join the loop that makes it, instead of
+// waiting for it to be stored.
 #ifndef SMELT_FUSER_FORWARD_REGIONS_H_
 #define SMELT_FUSER_FORWARD_REGIONS_H_
 
@@ -14,8 +14,8 @@
 
 namespace smelt {
 
-// Of a graph after ExpandComposites. Returns how many views are gone, or show another value. Linear in the number of
-// nodes but for regions of one memory, of which each view is compared with at most 16.
+// Runs on a graph after ExpandComposites. Returns the number of views that are gone, or show another value. Linear in
+// the number of nodes except for regions of one memory, of which each view is compared with at most 16.
 int ForwardRegions(Graph& g);
 
 // "forward-regions".

@@ -5,12 +5,12 @@
 //   report.edges[0]   // {"aten::mul.Tensor %5", "aten::add.Tensor %6", true, "same loop"}
 //
 // A group is a node smelt::FusionGroup with the attributes "Subgraph" (its inputs are the node's, in order) and "name".
-// The pass walks each block once; a group costs what its nodes and operands cost.
+// The pass walks each block once; a group costs as much as its nodes and operands.
 //
-// Decisions: a node joins the group of what it reads, or a group joins those that read it, where the one loop nest does
-// both, memory traffic shrinks, and nothing is computed twice that costs more than reading it; groups over one loop
-// that read the same operand are joined. A group stands where all it reads is ready and nothing outside yet needs it;
-// the readers of a memory's old contents stay before the smelt::write_region that replaces them.
+// Decisions: a node joins the group of its operands, or a group joins its readers, if one loop nest does both, memory
+// traffic shrinks, and no computation is repeated that costs more than reading its result. Groups over one loop that
+// read the same operand are joined. A group stands where all its operands are ready and nothing outside needs it yet.
+// The readers of a memory's old contents stay before the smelt::write_region that replaces them.
 #ifndef SMELT_FUSER_FUSE_H_
 #define SMELT_FUSER_FUSE_H_
 
@@ -32,8 +32,8 @@ struct FuseOptions {
   bool verify = false;   // check with VerifyFusionPlan what the pass "fuse" made
   int max_group_nodes = 128;
   int max_group_operands = 48;
-  // Of this very graph, live. Then a group's nodes are brought together by its moves before they become one; where it
-  // knows of a dependence in between, the group is not made.
+  // The live database of this very graph. Its moves bring a group's nodes together before they become one. If it knows
+  // of a dependence in between, the group is not made.
   AliasDb* alias_db = nullptr;
   absl::flat_hash_set<ValueId> written_inputs;  // whose memory the call rewrites
   LoweredGroups* lowered = nullptr;             // keeps the groups' kernels, for the plan
@@ -56,20 +56,20 @@ struct FusionReport {
 
 absl::StatusOr<FusionReport> FormGroups(Graph& g, const FuseOptions& options);
 
-// Erases leaves that every reader now makes for itself, and views of what is gone. Returns how many nodes those were.
+// Erases leaves that every reader now makes for itself, and views of erased values. Returns the number of erased nodes.
 int EraseSpentNodes(Graph& g);
 
 // "fuse" is both. Reads FuseOptions, WrittenInputs and the alias database of the context; leaves FusionReport, and the
 // groups' kernels in LoweredGroups.
 Pass FusePass();
 
-// That every smelt::FusionGroup fits its subgraph, is pure, has a kernel, and does not read memory that it writes at
-// other indices.
+// Checks that every smelt::FusionGroup fits its subgraph, is pure, has a kernel, and does not read memory that it
+// writes at other indices.
 absl::Status VerifyFusionPlan(const Graph& g);
-// Over the whole graph: how many memories are read after a region write has taken them over (a plan copies those
+// Counts over the whole graph the memories that are read after a region write has taken them over (a plan copies those
 // first). Fusing may not add to them.
 int CountLateReads(const Graph& g);
-// Both, `late_reads` being those before fusing.
+// Checks both; `late_reads` is the number before fusing.
 absl::Status VerifyFusionPlan(const Graph& g, int late_reads);
 
 }  // namespace smelt

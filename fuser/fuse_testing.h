@@ -1,7 +1,6 @@
-// For tests: a graph as text, fused, and held against itself before.
+// For tests: a graph as text, fused, and compared with itself before.
 //
-//   Fused f = FuseText(R"(graph(%x : ...):
-//     ...)");
+//   Fused f = FuseText(R"(graph(%x : ...): ...)");
 //   EXPECT_EQ(f.groups(), std::vector<std::string>{"neg_add"}) << f.Edges();
 #ifndef SMELT_FUSER_FUSE_TESTING_H_
 #define SMELT_FUSER_FUSE_TESTING_H_
@@ -18,10 +17,10 @@
 
 namespace smelt {
 
-// Fails the test, and gives an empty graph, where the text is none.
+// Parses the text. If it is not a graph, fails the test and returns an empty graph.
 std::unique_ptr<Graph> ParseOrFail(const std::string& text);
 
-// Numbers that look random, the same each time, for each of the inputs, all of them tensors of known sizes.
+// Returns pseudo-random numbers, the same each time, for each of the inputs, which must be tensors of known sizes.
 std::vector<Tensor> InputsOf(const Graph& g);
 
 // The compiler's passes that fuse a graph in which each node is a kernel or a library call (PassGroup::kFuse).
@@ -38,8 +37,8 @@ struct Fused {
   std::string Edges() const;
 };
 
-// Fuses, with the alias database and without, and checks that the graph still computes the same from numbers that look
-// random: bit for bit, or within `tolerance`. Matrix products are computed here.
+// Fuses, with the alias database and without, and checks that the graph still computes the same from pseudo-random
+// numbers: bit for bit, or within `tolerance`. Matrix products are computed here.
 Fused FuseText(const std::string& text, float tolerance = 0);
 
 }  // namespace smelt

@@ -11,10 +11,10 @@
 
 namespace smelt {
 
-// Moves `members`, nodes of one block, beside `anchor`, which is one of them, with the nodes for which `goes_along`
-// holds (views, lists) where these lie between members. False, and *why, if some node depends on one member and another
-// on it, through a value or through memory: then the graph is in another legal order, and the nodes cannot be one.
-// Costs the dependences that lie in between.
+// Moves `members`, nodes of one block, beside `anchor`, which is one of them. Nodes for which `goes_along` holds
+// (views, lists) move too if they lie between members. Returns false, with *why, if some node depends on one member and
+// another member on it, through a value or through memory. Then the graph is in another legal order, and the nodes
+// cannot be one. Costs as much as the dependences in between.
 bool GatherGroup(AliasDb& db, Graph& g, absl::Span<const NodeId> members, NodeId anchor,
                  const std::function<bool(const Node&)>& goes_along, std::string* why);
 

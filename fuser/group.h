@@ -1,11 +1,12 @@
-// The group that becomes a kernel: its nodes, what they mean, and where its results go. Knows nothing of the kernel.
+// The group that becomes a kernel: its nodes, their meaning, and the places of its results. Knows nothing of the
+// kernel.
 //
 //   Group g(graph, node, layout);
 //   SMELT_RETURN_IF_ERROR(g.Read());
 //   for (const Root& r : g.roots()) ... g.Sizes(r.value) ...
 //
-// Nodes and values are those of graph(): of the subgraph of a `smelt::FusionGroup`, or of the outer graph where a
-// single node is a kernel by itself.
+// Nodes and values are those of graph(): of the subgraph of a `smelt::FusionGroup`, or of the outer graph if a single
+// node is a kernel by itself.
 #ifndef SMELT_FUSER_GROUP_H_
 #define SMELT_FUSER_GROUP_H_
 
@@ -28,7 +29,7 @@
 
 namespace smelt::kernel {
 
-// What a kernel stores.
+// A result that a kernel stores.
 struct Root {
   int output = -1;  // of the group
   ValueId value;    // what is stored; of an action: unused
@@ -36,13 +37,13 @@ struct Root {
   SymbolicGeometry target;
 };
 
-// What reduces over dims of the loops: the sizes it reduces over.
+// A reduction over dims of the loops: the sizes that it reduces over.
 struct Site {
   NodeId node;
   std::vector<Expr> reduced;
   std::vector<Expr> kept;  // the parallel dims it implies
   ValueId input;           // of a plain reduction
-  // Of a plain reduction: for each input dim: k >= 0 the kept dim k, else -1-j the reduced dim j.
+  // For a plain reduction and each input dim: k >= 0 is the kept dim k, otherwise -1-j is the reduced dim j.
   std::vector<int> where;
 };
 
@@ -53,7 +54,7 @@ struct IndexList {
   int first = 0;            // where those dims stand in the result
 };
 
-// The loops of a write at indices from data: points that write different elements whatever the data are parallel; the
+// The loops of a write at indices from data. Points that write different elements whatever the data are parallel; the
 // others run in order.
 struct ActionDomain {
   std::vector<Expr> parallel, ordered;
@@ -63,7 +64,7 @@ class Group {
  public:
   Group(const Graph& outer, NodeId node, const LayoutFn& layout) : outer_(outer), node_(node), layout_(layout) {}
 
-  // To be called first. Unimplemented, naming the operator, for what no kernel does.
+  // Must be called first. Unimplemented names an operator that no kernel can do.
   absl::Status Read();
 
   const Graph& graph() const { return *graph_; }
@@ -73,9 +74,9 @@ class Group {
   const std::vector<Root>& roots() const { return roots_; }
   bool IsAction(const Root& r) const { return graph_->IsLive(r.action); }
 
-  // Whether a node of the group computes it.
+  // Returns whether a node of the group computes it.
   bool IsInternal(ValueId v) const { return internal_.contains(v); }
-  // The same value in the outer graph: of an input; else invalid.
+  // Returns the same value in the outer graph for an input; invalid otherwise.
   ValueId OuterValue(ValueId v) const;
   ValueId OuterOutput(const Root& r) const { return outer_.node(node_).outputs[r.output]; }
   SymbolicGeometry Layout(ValueId outer) const { return layout_(outer); }
@@ -93,17 +94,17 @@ class Group {
   std::optional<Special> SpecialOf(NodeId n) const { return kernel::SpecialOf(graph_->node(n)); }
   bool IsPointwise(NodeId n) const;
   bool IsReduction(NodeId n) const;
-  // Built once a node.
+  // Built once per node.
   absl::StatusOr<const OpCall*> CallOf(NodeId n);
   absl::StatusOr<const ReductionMeaning*> ReductionOf(NodeId n);
   absl::StatusOr<const PointwiseMeaning*> PointwiseOf(NodeId n);
 
   // --- arguments ---
   absl::StatusOr<ValueId> TensorArg(NodeId n, absl::string_view name);
-  // One integer a dim; a single one counts for all.
+  // One integer per dim; a single one counts for all.
   absl::StatusOr<std::vector<Expr>> ExprsOr(NodeId n, absl::string_view name, size_t rank, std::vector<Expr> otherwise);
   absl::StatusOr<int> DimArg(NodeId n, absl::string_view name, int rank);
-  // Input `i`, a constant flag; false where there is none.
+  // Input `i`, a constant flag; false if it is missing.
   absl::StatusOr<bool> BoolInput(NodeId n, size_t i) const;
 
   // --- loops that operators imply ---
@@ -133,10 +134,10 @@ class Group {
   absl::flat_hash_map<NodeId, std::unique_ptr<PointwiseMeaning>> pointwise_;
 };
 
-// "scatter_add" of "smelt::inplace_scatter_add".
+// "scatter_add" for "smelt::inplace_scatter_add".
 std::string ActionName(const Node& node);
 
-// The tensor that an operand of a pointwise operator is; invalid: none.
+// Returns the tensor of an operand of a pointwise operator; invalid if it has none.
 ValueId OperandValue(const OpCall& call, const PointwiseOperand& o);
 
 bool IsOneElement(const std::vector<Expr>& sizes);

@@ -1,4 +1,4 @@
-// The loops of a group's kernel, and where the group's values lie in them.
+// The loops of a group's kernel, and the places of the group's values in them.
 #ifndef SMELT_FUSER_GROUP_DOMAIN_H_
 #define SMELT_FUSER_GROUP_DOMAIN_H_
 
@@ -11,7 +11,7 @@
 
 namespace smelt::kernel {
 
-// A loop taken apart into loops of the given sizes, outermost first.
+// A loop split into loops of the given sizes, outermost first.
 struct DimSplit {
   int dim = -1;
   std::vector<Expr> sizes;
@@ -24,10 +24,10 @@ struct Domain {
   bool ordered = false;                        // the reduced dims must run in order
 };
 
-// Sets the domain of `b`. Unimplemented where the group's results need different loops.
+// Sets the domain of `b`. Unimplemented if the group's results need different loops.
 absl::StatusOr<Domain> ChooseDomain(Group& g, const std::vector<DimSplit>& splits, Builder& b);
 
-// The index of an operand that is broadcast to `sizes`.
+// Returns the index of an operand that is broadcast to `sizes`.
 Index BroadcastIndex(const Builder& b, const Index& index, const std::vector<Expr>& sizes,
                      const std::vector<Expr>& operand);
 

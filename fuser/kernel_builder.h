@@ -37,7 +37,7 @@ struct Affine {
 };
 using Index = std::vector<Affine>;
 
-// Rows of up to so many elements, where there are many, are unrolled: each element is an instruction of its own.
+// Rows of up to so many elements are unrolled if there are many rows: each element is an instruction of its own.
 inline constexpr int64_t kLongestUnrolledRow = 4;
 
 class Builder {
@@ -46,11 +46,11 @@ class Builder {
 
   // --- domain ---
   void SetDomain(std::vector<Expr> sizes, int parallel);
-  // Replaces dim d by dims of the given sizes, whose product is its size. Before any instruction is made.
+  // Replaces dim d by dims of the given sizes, whose product is its size. Must precede the first instruction.
   void SplitDim(int d, const std::vector<Expr>& sizes);
   static void SplitIn(Affine& a, int d, const std::vector<Expr>& sizes);  // the same in an index
-  // The reduction dims are a window that slides along the last parallel dim: a few elements, and the next element's
-  // window is near.
+  // States that the reduction dims are a window that slides along the last parallel dim: it has few elements, and the
+  // next element's window is near.
   void SetSlidingWindow() { sliding_window_ = true; }
   int rank() const { return static_cast<int>(sizes_.size()); }
   const Expr& DimSize(int d) const { return sizes_[d]; }
@@ -63,22 +63,23 @@ class Builder {
   Affine Scale(const Affine& a, const Expr& factor) const;
   bool UsesReduction(const Affine& a) const;
   int LoneDim(const Affine& a) const;  // d if it is just the index of dim d, else -1
-  // a = quotient * m + remainder with 0 <= remainder < m everywhere in the domain, if that can be known.
+  // a = quotient * m + remainder with 0 <= remainder < m everywhere in the domain, if that can be proven.
   std::optional<std::pair<Affine, Affine>> Divide(const Affine& a, const Expr& m) const;
-  // A dim of the domain, in parts, without which `a` cannot be divided so: one that runs over several multiples of m.
+  // Returns a dim of the domain and parts of it that it must be split into so that `a` can be divided: a dim that runs
+  // over several multiples of m.
   std::optional<std::pair<int, std::vector<Expr>>> PartsFor(const Affine& a, const Expr& m) const;
-  // What it reaches over the domain; nullopt where it depends on data or on signs that are not known.
+  // Returns the bounds over the domain; nullopt if they depend on data or on unknown signs.
   std::pair<std::optional<Expr>, std::optional<Expr>> Bounds(const Affine& a) const;
   int IndexValue(const Affine& a);  // as an int64 instruction
-  // The index of the last dim that `a` grows with, a parallel one if there is one, and what `a` is beside it; else a
-  // and zero. What is compared with the rest of a limit is then an index by itself, of which code for lanes counts the
-  // lanes.
+  // Returns the index of the last dim that `a` grows with, a parallel one if there is one, and the rest of `a`; else a
+  // and zero. The operand that is compared with the rest of a limit is then an index by itself, for which code for
+  // lanes counts the lanes.
   std::pair<Affine, Affine> ApartFromDim(const Affine& a) const;
   int LimitValue(const Affine& a);  // as IndexValue; what is equal in all of the domain, as ExprParam
 
   // --- instructions ---
   DType TypeOf(int i) const { return ins_[i].type; }
-  // Whether it may differ from one index of the reduced dims to the next.
+  // Returns whether it may differ from one index of the reduced dims to the next.
   bool VariesInRow(int i) const { return ins_[i].inner; }
   int Const(DType t, double v);
   int ConstInt(DType t, int64_t v);
@@ -87,18 +88,18 @@ class Builder {
   std::vector<int> Inline(const ScalarFn& fn, const std::vector<int>& args);
   int ScalarParam(DType t, LoweredKernel::Scalar s);  // never shared: equal values are no reason to
   int ExprParam(const Expr& e);                       // int64; zero is a constant
-  // Where `index` lies in `layout` of a value's memory: an access, and an offset instruction (-1: none).
+  // Returns the place of `index` in `layout` of a value's memory: an access, and an offset instruction (-1 if none).
   std::pair<int, int> Address(ValueId value, bool is_output, int output, const SymbolicGeometry& layout,
                               const Index& index);
   int Load(int access, int offset, int guard);
   void Store(int access, int value, int offset, int guard);
   int Reduce(ReduceKind kind, int value, int index, bool scan);
   int CheckIndex(int index, int size);
-  // Of stores and checks that follow: whether they belong to each iteration of the reduction dims, even if these change
+  // States whether the following stores and checks belong to each iteration of the reduction dims, even if these change
   // nothing about them. There may be no iteration.
   void SetEach(bool each) { each_ = each; }
 
-  // `ordered`: the reduction dims run in order, so they are not vectorized.
+  // If `ordered`, the reduction dims run in order, so they are not vectorized.
   LoweredKernel Finish(bool ordered);
 
  private:
@@ -137,23 +138,23 @@ class Builder {
 
   int Add(Ins in);    // as is
   int Share(Ins in);  // or an equal one that exists
-  // One of a list that is made anew, whose operands are in the new list already.
+  // Adds an instruction to a list that is rebuilt; its operands are in the new list already.
   int AddAgain(Ins in);
   std::string KeyOf(const Ins& in) const;
   void Derive(Ins& in) const;  // inner, depth
   bool ReductionCoef(const std::vector<Expr>& coef) const;
 
-  // Finish, in order.
+  // The steps of Finish, in order.
   void MarkReachable();
-  // Whether some place that data choose is another for each index along `dim`.
+  // Returns whether data choose another place for each index along `dim`.
   bool IsChosenAlong(int dim) const;
   void PutRunsLast(std::vector<int>& dims) const;
   // The parallel and the reduction dims whose sizes are not 1, the widest strides first.
   std::pair<std::vector<int>, std::vector<int>> SortDims(bool ordered) const;
-  // Whether every use treats dim a as the multiple of dim b that continues it.
+  // Returns whether every use treats dim a as the multiple of dim b that continues it.
   bool Collapses(int a, int b) const;
   std::vector<int> Collapsed(const std::vector<int>& dims);
-  // The last of the parallel dims, if it is one of a few elements that would not fill vectors, and rows are many; -1.
+  // Returns the last of the parallel dims, if it has too few elements to fill vectors and there are many rows; else -1.
   int ShortRow(const std::vector<int>& dims) const;
   void UnrollRow(int row);
   std::optional<int64_t> KnownInt(int i) const;
@@ -163,14 +164,14 @@ class Builder {
   void Color();
   LoweredKernel Emit(bool ordered);
   static bool IsCostly(const Ins& in);
-  // Whether a row to reduce fills no vector, yet many of them that are near each other do.
+  // Returns whether a row to reduce fills no vector, while many neighbouring rows do.
   bool AreShortRowsSideBySide() const;
   int ChooseVectorDim(bool ordered) const;
   bool Commutes(const Ins& in) const;
-  // Which operand of a minimum or maximum is the only number, or -1.
+  // Returns which operand of a minimum or maximum is the only number, or -1.
   int BoundOf(const Ins& in) const;
-  // Whether the operands of one that commutes are to change places: where they are in the `wrong_order`. But a bound
-  // stays behind what it bounds, which keeps its sign where both are zero, as in PyTorch.
+  // Returns whether the operands of a commutative instruction must change places, because they are in the
+  // `wrong_order`. A bound always stays behind the bounded value, whose sign is kept if both are zero, as in PyTorch.
   bool IsToBeSwapped(const Ins& in, bool wrong_order) const;
   StrideClass ClassOf(const Access& a, int d) const;
   int CompareStride(int a, int b) const;

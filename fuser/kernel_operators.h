@@ -1,4 +1,5 @@
-// Which operators kernels compute by index, beside pointwise operators and reductions, and which write where data say.
+// Classifies the operators that kernels compute by index, beside pointwise operators and reductions, and those that
+// write at places from data.
 #ifndef SMELT_FUSER_KERNEL_OPERATORS_H_
 #define SMELT_FUSER_KERNEL_OPERATORS_H_
 
@@ -8,7 +9,7 @@
 
 namespace smelt::kernel {
 
-// What an operator that is neither pointwise nor a plain reduction does to indices.
+// The effect on indices of an operator that is neither pointwise nor a plain reduction.
 enum class Special {
   kView,
   kMaterialize,
@@ -48,11 +49,11 @@ enum class Special {
 std::optional<Special> SpecialOf(const Node& n);
 size_t SpatialRank(OpName op);  // of pooling and resampling, by the operator's name
 
-// Whether it writes elements chosen by data into memory that holds its first argument's contents already. In the graph
-// such an operator is pure: `smelt::inplace_X` is aten::X.
+// Returns whether it writes elements chosen by data into memory that holds its first argument's contents already. In
+// the graph such an operator is pure: `smelt::inplace_X` is aten::X.
 bool IsInplaceOp(const Node& n);
 
-// Whether it reads or writes complex numbers.
+// Returns whether it reads or writes complex numbers.
 bool HasComplex(const Graph& g, NodeId n);
 
 }  // namespace smelt::kernel

@@ -1,28 +1,29 @@
-// What a kernel computes, and nothing else: the border between fusion and code generation.
+// The computation of a kernel, and nothing else: the border between fusion and code generation.
 //
 // A kernel is a loop nest over P parallel and Q reduction dimensions. All sizes, strides, offsets and lifted scalars
-// are given at launch; the spec holds what changes the code: dtypes, ranks, the stride class of each access, the
+// are given at launch. The spec holds what changes the code: dtypes, ranks, the stride class of each access, the
 // program. Two groups with equal specs share one kernel, wherever they are.
 //
-//   for each point of the parallel dims:              phase 0 (outer): instructions run once a point
-//     for each point of the reduction dims:           phase 1 (inner): instructions run once an element; kReduce
-//     accumulates
+//   for each point of the parallel dims:              phase 0 (outer): instructions run once per point
+//     for each point of the reduction dims:           phase 1 (inner): once per element; kReduce accumulates
 //     ...                                             phase 2 (outer or inner), ...
 //
-// Elementwise kernels have Q = 0 and one outer phase. A softmax has inner(max) inner(sum of exp) inner(store). An
-// instruction of an outer phase may be used by every later phase; one of an inner phase only by its own phase, except
-// that the result of a kReduce (complete when its phase ends) is usable by later phases as an outer value.
+// Elementwise kernels have Q = 0 and one outer phase. A softmax has inner(max) inner(sum of exp) inner(store). Every
+// later phase may use an instruction of an outer phase, but only its own phase may use one of an inner phase. The
+// exception is the result of a kReduce (complete when its phase ends), which later phases use as an outer value.
 //
-// Parameter block (64-bit words), in this order: sizes of the P+Q dims; for each param: its base address (bytes), then
+// Parameter block (64-bit words), in this order: sizes of the P+Q dims; for each param its base address (bytes), then
 // its stride in elements for each dim of class kAny, in dim order; then the scalars (integers and bool as int64,
 // floating point as double).
+//
 //   extern "C" void kernel(const int64_t* words, int64_t begin, int64_t end, int64_t* status);
+//
 // [begin, end) is a range of tiles: points of the parallel dims flattened row-major without the vector dim if that is
-// parallel ("rows"), or, where the vector dim is the only parallel dim, elements of it. status[0] is set non-zero by an
-// index out of range (1) or an integer division by zero (2); never cleared. status[1] tells a kernel for a CPU what the
-// machine is good at, bits that change no result and may be 0. The kernel writes nothing outside the elements its
-// stores name; it assumes no alignment beyond the element's and no noalias except between params of different,
-// non-negative alias classes.
+// parallel ("rows"), or, if the vector dim is the only parallel dim, elements of it. An index out of range (1) or an
+// integer division by zero (2) sets status[0] to nonzero; it is never cleared. status[1] tells a kernel for a CPU the
+// strengths of the machine, as bits that change no result and may be 0. The kernel writes nothing outside the elements
+// that its stores name. It assumes no alignment beyond the element's, and no noalias except between params of
+// different, nonnegative alias classes.
 #ifndef SMELT_FUSER_KERNEL_SPEC_H_
 #define SMELT_FUSER_KERNEL_SPEC_H_
 
@@ -39,9 +40,9 @@
 
 namespace smelt {
 
-// Of `status`: what the machine is good at, and bits there: it gathers vectors faster than it loads them lane by lane;
-// it reads faster in one piece what it is asked for ahead; it reads rows of several operands faster while it writes
-// nothing.
+// The word of `status` for the strengths of the machine, and its bits: it gathers vectors faster than it loads them
+// lane by lane; it reads memory in one piece faster with prefetches; it reads rows of several operands faster while it
+// writes nothing.
 inline constexpr int kHintsWord = 1;
 inline constexpr int64_t kGathersWell = 1;
 inline constexpr int64_t kAskAhead = 2;
@@ -51,17 +52,17 @@ enum class StrideClass : uint8_t {
   kZero,  // broadcast: the index of this dim does not matter
   kUnit,  // 1 element
   kAny,   // a word of the parameter block
-  // 2, 3 and 4 elements: parts of complex numbers, points, colors. Told apart along the vectorized dim only.
+  // 2, 3 and 4 elements: parts of complex numbers, points, colors. Distinguished along the vectorized dim only.
   kTwo,
   kThree,
   kFour,
   kBackward,  // -1 element, of what is only read: flipped; along the vectorized dim only
 };
 
-// Where the parameter block says it.
+// The parameter block holds the distance.
 inline constexpr int64_t kAnyApart = std::numeric_limits<int64_t>::min();
 
-// Of a class, how many elements apart the neighbours are.
+// Returns the distance between neighbouring elements of a class.
 constexpr int64_t ElementsApart(StrideClass c) {
   switch (c) {
     case StrideClass::kZero:
@@ -89,9 +90,9 @@ struct KernelParam {
   DType dtype = DType::kFloat32;
   bool is_read = false, is_written = false;
   std::vector<StrideClass> strides;  // P+Q
-  // Params of equal class may touch the same bytes; -1: may touch anything. In-place updates are legal within a class:
-  // at equal addresses and indices, each element read for the last time before it is written, by the same iteration or
-  // in an earlier phase of the same row. Partial overlap never is: whoever makes a launch guarantees that.
+  // Params of equal class may touch the same bytes; a param of class -1 may touch anything. In-place updates are legal
+  // within a class: at equal addresses and indices, each element is read for the last time before it is written, by the
+  // same iteration or in an earlier phase of the same row. Partial overlap never is: the launch must guarantee that.
   int alias_class = -1;
 };
 
@@ -143,8 +144,8 @@ struct KernelPhase {
 struct KernelSpec {
   int parallel_rank = 0;  // may be 0: one point
   int reduction_rank = 0;
-  // The dim that is vectorized: its unit-stride accesses become vector loads. -1: scalar code. Parallel dims: always
-  // the last one, P-1. A reduction dim: the last one, P+Q-1.
+  // The dim that is vectorized: its unit-stride accesses become vector loads. -1 means scalar code. A parallel dim is
+  // always the last one, P-1; a reduction dim is the last one, P+Q-1.
   int vector_dim = -1;
   bool sequential = false;  // the parallel points must run in order, in one tile (scatter with duplicates)
   std::vector<KernelParam> params;
@@ -154,15 +155,14 @@ struct KernelSpec {
 
   int rank() const { return parallel_rank + reduction_rank; }
   int64_t num_words() const;
-  // A complete, stable text: two specs are equal iff their texts are. It is what the key hashes and a cache hit
-  // compares.
+  // A complete, stable text: two specs are equal iff their texts are. The key hashes it and a cache hit compares it.
   std::string ToString() const;
 };
 
 absl::StatusOr<KernelSpec> ParseKernelSpec(absl::string_view text);
-// The sizes that indices of the kernel must stay below, as the instructions that say them (of parameters, dims and
-// constants), and whether they are indexed in an inner phase. Of a dim without elements no element can stand for that
-// of a wrong index: where there are points, a kernel sets status 1 and does nothing else.
+// The sizes that indices of the kernel must stay below, as instructions (of parameters, dims and constants), and
+// whether they are indexed in an inner phase. A dim without elements has no element that could replace that of a wrong
+// index: if there are points, a kernel sets status 1 and does nothing else.
 struct IndexedSize {
   int instr;
   bool inner;
@@ -171,7 +171,7 @@ std::vector<IndexedSize> IndexedSizes(const KernelSpec& spec);
 
 absl::Status VerifyKernelSpec(const KernelSpec& spec);
 
-// Number of tiles for given words: what `end` may be at most.
+// Returns the number of tiles for given words, the largest valid `end`.
 int64_t NumTiles(const KernelSpec& spec, const int64_t* words);
 
 }  // namespace smelt

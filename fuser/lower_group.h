@@ -1,7 +1,8 @@
-// Turns a group of the pure graph into a kernel: what it computes (KernelSpec) and how a launch addresses its operands.
+// Turns a group of the pure graph into a kernel: its computation (KernelSpec) and the addresses of its operands in a
+// launch.
 //
 // A group is a node `smelt::FusionGroup` (attribute "Subgraph"), or any single node that is a kernel by itself.
-// Operands are values outside of the group. The caller says where each lies: by default a value lies alone in its
+// Operands are values outside of the group. The caller gives the place of each: by default a value lies alone in its
 // memory, with its type's strides.
 #ifndef SMELT_FUSER_LOWER_GROUP_H_
 #define SMELT_FUSER_LOWER_GROUP_H_
@@ -40,30 +41,30 @@ struct LoweredKernel {
   Expr bytes;                   // moved by a launch, for slicing among threads
 };
 
-// Where a value's contents lie: geometry (strides, offset in elements) of the value over the memory it shares. For the
-// result of smelt::write_region it is where the *whole* contents lie (those of its base).
+// Returns the place of a value's contents: geometry (strides, offset in elements) of the value over the memory that it
+// shares. For the result of smelt::write_region it is the place of the *whole* contents (those of its base).
 using LayoutFn = std::function<SymbolicGeometry(ValueId)>;
 SymbolicGeometry DefaultLayout(const Graph& g, ValueId v);  // its type's strides, offset 0
 
 // The region that the attributes of a smelt::view or smelt::write_region name. CHECKs that they are there.
 SymbolicGeometry RegionGeometry(const Node& n);
 
-// Reads memory and makes no kernel's work: views, sizes, constants, lists.
+// Returns whether a node reads memory without a kernel: views, sizes, constants, lists.
 bool IsTransparent(const Node& n);
-// In-place work of a library or of one operator, and that or a write of a region.
+// IsAction: in-place work of a library or of one operator. IsRegionOp: that, or a write of a region.
 bool IsAction(const Node& n);
 bool IsRegionOp(const Node& n);
-// What makes a value by rewriting parts of another's contents: such operators one after the other, the last one first,
-// alone or in one fusion group. Of other values there are none, and the base's id is not valid.
+// The operators that make a value by rewriting parts of another's contents, one after the other, the last one first,
+// alone or in one fusion group. Other values have none, and the base's id is not valid.
 struct RegionWrites {
   std::vector<const Node*> nodes;
   ValueId base;  // a value of the graph: what the first of them is written into
 };
 RegionWrites RegionWritesOf(const Graph& g, ValueId v);
 
-// Unimplemented, naming the op and its source, if the node is no kernel.
+// Unimplemented, with the op and its source, if the node is not a kernel.
 absl::StatusOr<LoweredKernel> LowerGroup(const Graph& g, NodeId n, const LayoutFn& layout);
-// Whether LowerGroup can do it alone (used to list unsupported operators before anything is compiled).
+// Returns whether LowerGroup can do it alone (used to list unsupported operators before anything is compiled).
 bool IsKernelNode(const Graph& g, NodeId n);
 
 }  // namespace smelt

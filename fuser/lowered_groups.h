@@ -1,12 +1,12 @@
-// LowerGroup for who asks more than once: fusion, whether a group has a kernel, and then the plan, which kernel.
+// LowerGroup for repeated queries: fusion asks whether a group has a kernel, and then the plan asks for the kernel.
 //
 //   LoweredGroups lowered;                                            // of one graph
 //   SMELT_RETURN_IF_ERROR(lowered.Lower(g, n, layout).status());      // lowers
 //   SMELT_ASSIGN_OR_RETURN(LoweredKernel k, lowered.Lower(g, n, layout));  // copies
 //
-// A kernel is given again where all that it was made from is the same: the group's subgraph, its operands and results,
-// which results are used, and what the layout function said of each value that it was asked for. Whatever else happened
-// to the graph in between does not matter.
+// A kernel is reused if everything that it was made from is the same: the group's subgraph, its operands and results,
+// the set of used results, and the layout function's answer for each value that it was asked about. Other changes of
+// the graph in between do not matter.
 #ifndef SMELT_FUSER_LOWERED_GROUPS_H_
 #define SMELT_FUSER_LOWERED_GROUPS_H_
 
@@ -26,7 +26,7 @@ class LoweredGroups {
   LoweredGroups& operator=(const LoweredGroups&) = delete;
   ~LoweredGroups();
 
-  // As LowerGroup. Errors, and nodes that are no smelt::FusionGroup, are not kept.
+  // As LowerGroup. Errors, and nodes other than smelt::FusionGroup, are not kept.
   absl::StatusOr<LoweredKernel> Lower(const Graph& g, NodeId n, const LayoutFn& layout);
 
   int reused() const { return reused_; }

@@ -2,18 +2,18 @@
 //
 //   LoweredKernel k = Lowering(graph, node, layout).Run();
 //
-// Beside indices everything is an instruction of the kernel, by its number in the builder. A guard is a boolean
-// instruction, or -1 for true: what is computed under a guard that is false is not used, and reads nothing.
+// Besides indices everything is an instruction of the kernel, by its number in the builder. A guard is a boolean
+// instruction, or -1 for true: a value that is computed under a false guard is not used, and reads nothing.
 //
-// lower_group.cc       results, values by demand, operands
-// lower_operators.cc   what each operator is; pointwise operators and fills
-// lower_scalars.cc     numbers among the arguments; short names for instructions
-// lower_reductions.cc  reductions and scans
-// lower_views.cc       views, pads, cat and what else moves elements by their index
-// lower_indexing.cc    reads at indices from data
-// lower_writes.cc      writes at indices from data
-// lower_windows.cc     pooling, im2col, col2im
-// lower_resampling.cc  upsampling
+//   lower_group.cc       results, values by demand, operands
+//   lower_operators.cc   the meaning of each operator; pointwise operators and fills
+//   lower_scalars.cc     numbers among the arguments; short names for instructions
+//   lower_reductions.cc  reductions and scans
+//   lower_views.cc       views, pads, cat and other operators that move elements by their index
+//   lower_indexing.cc    reads at indices from data
+//   lower_writes.cc      writes at indices from data
+//   lower_windows.cc     pooling, im2col, col2im
+//   lower_resampling.cc  upsampling
 #ifndef SMELT_FUSER_LOWERING_H_
 #define SMELT_FUSER_LOWERING_H_
 
@@ -72,12 +72,12 @@ class Lowering {
 
   int Convert(int v, DType t) { return b_->TypeOf(v) == t ? v : b_->Cast(v, t); }
   int And(int a, int b);  // of guards
-  // Of 0 <= a and of a < size, which is known to hold in all of the domain.
+  // The facts 0 <= a and a < size that are known to hold in all of the domain.
   struct Within {
     bool above, below;
   };
   Within KnownWithin(const Affine& a, const Expr& size) const;
-  // 0 <= a < size as a guard; -1 where that is so anyway.
+  // 0 <= a < size as a guard; -1 if that always holds.
   int InRange(const Affine& a, const Expr& size);
   int Select(int guard, int a, int b);
   int Number(DType t, double v);
@@ -101,18 +101,17 @@ class Lowering {
 
   // --- views ---
   absl::StatusOr<int> EvalView(NodeId n, const Index& index, int guard);
-  // The index of `base` at which the view shows `index`.
+  // Returns the index of `base` at which the view shows `index`.
   absl::StatusOr<Index> ViewIndex(NodeId n, const Index& index);
-  // The quotient and the remainder of an index that is not negative: along a dim of the domain in two, else by
-  // division.
+  // The quotient and the remainder of a nonnegative index: by splitting a dim of the domain in two, else by division.
   struct Division {
     Affine quotient, remainder;
   };
   absl::StatusOr<Division> Divide(const Affine& a, const Expr& m);
-  // The flat index of a row-major one, and back.
+  // Converts a row-major index to a flat one, and back.
   Affine Flatten(const Index& index, const std::vector<Expr>& sizes);
   absl::StatusOr<Index> Unflatten(Affine flat, const std::vector<Expr>& sizes);
-  // The element of `v` at one index or at the other.
+  // Reads the element of `v` at one index or at the other.
   absl::StatusOr<int> EvalEither(ValueId v, int condition, const Index& then, const Index& otherwise, int guard);
   absl::StatusOr<int> EvalOverlay(NodeId n, const Index& index, int guard);
   absl::StatusOr<int> EvalConstantPad(NodeId n, const Index& index, int guard);
@@ -127,10 +126,10 @@ class Lowering {
   // An index from data: in range or the kernel's status is set. PyTorch's gather and its kin refuse negative ones
   // (`wrap` is false).
   int Checked(int index, const Expr& size, bool wrap, int guard);
-  // `value`, at an index along the dim that a tensor of no dims has for whoever asks along one. Nothing else would use
-  // the index, and what nobody uses is not checked.
+  // Returns `value`, with a check of an index along the dim that a tensor without dims has for operators along a dim.
+  // Nothing else would use the index, and unused values are not checked.
   int CheckedAlongScalar(int index, bool wrap, int guard, int value);
-  // Where in a tensor of sizes `self` the indices lead from `index` of the result.
+  // Returns the place in a tensor of sizes `self` to which the indices lead from `index` of the result.
   absl::StatusOr<Index> IndexedAt(const IndexList& list, const std::vector<Expr>& self, const Index& index, int guard);
   absl::StatusOr<int> EvalGather(NodeId n, const Index& index, int guard);
   absl::StatusOr<int> EvalIndexSelect(NodeId n, const Index& index, int guard);
@@ -165,24 +164,24 @@ class Lowering {
   // --- resampling ---
   // A scale that the node names, output over input, of its k-th spatial dim.
   absl::StatusOr<std::optional<double>> ScaleArg(NodeId n, size_t k, size_t spatial);
-  // What maps an output index to an input index: 1 / scale, or in / out, as an instruction of type `c`.
+  // The factor that maps an output index to an input index: 1 / scale, or in / out, as an instruction of type `c`.
   absl::StatusOr<int> Ratio(NodeId n, DType c, const Expr& in, const Expr& out, size_t k, size_t spatial);
-  // A guard that PyTorch's kernel copies elements, or takes each twice, where the sizes say so, whatever factor the
-  // node names. It is the one for small images and for four channels and more that lie next to each other.
+  // A guard that PyTorch's kernel copies elements, or takes each twice, if the sizes say so, whatever factor the node
+  // names. That is the kernel for small images, and for four or more channels that are adjacent.
   std::optional<int> GoesBySizes(NodeId n, ValueId image);
   int IsEqual(const Expr& a, const Expr& b);  // as a guard
   absl::StatusOr<int> EvalUpsampleNearest(NodeId n, const Index& index, int guard);
   absl::StatusOr<int> EvalUpsampleLinear(NodeId n, const Index& index, int guard);
 
   Group g_;
-  // Of one attempt.
+  // The state of one attempt.
   std::unique_ptr<Builder> b_;
   Domain domain_;
   absl::flat_hash_map<NodeId, std::vector<Memo>> memo_;
   absl::flat_hash_map<std::pair<ValueId, int>, int> scalar_memo_;
   int depth_ = 0;
   std::optional<DimSplit> split_;  // wanted by a value: the attempt is in vain
-  // Across attempts.
+  // Kept across attempts.
   std::vector<DimSplit> splits_;
 };
 

@@ -1,7 +1,7 @@
-// One matmul for many of the same right operand.
+// Joins matmuls with the same right operand.
 //
-//   an unrolled recurrence multiplies x[0], x[1], ... by one weight: their rows lie one after the other in x, so that
-//   one matmul over some of them gives the same rows, and each step sees its own through a view
+// An unrolled recurrence multiplies x[0], x[1], ... by one weight. Their rows lie one after the other in x, so that one
+// matmul over some of them gives the same rows, and each step sees its own rows through a view.
 //
 // Applies to aten::mm and aten::addmm (factors 1, a bias that is the same for each row) whose left operands are views
 // of one value that follow each other without gaps, until 128 rows are together: a matmul of that many runs at full
@@ -14,10 +14,10 @@
 
 namespace smelt {
 
-// Returns how many matmuls went away.
+// Returns the number of removed matmuls.
 int MergeMatmuls(Graph& g);
 
-// How many matmuls the pass removed.
+// The number of matmuls that the pass removed.
 struct MergedMatmuls {
   int count = 0;
 };

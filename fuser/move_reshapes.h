@@ -1,12 +1,12 @@
-// Reshapes that part loops which could be one, moved past pointwise operators.
+// Moves reshapes past pointwise operators if they split loops that could be one.
 //
-//   a group norm's rows are [N, G, C/G * H * W], what follows it runs over [N, C, H, W]:
+//   a group norm's rows are [N, G, C/G * H * W], the operators after it run over [N, C, H, W]:
 //     silu(reshape(y))                    ->  reshape(silu(y))
-//   the rows of two means are [N, C, H * W], what feeds them runs over [N, C, H, W]:
+//   the rows of two means are [N, C, H * W], their operands run over [N, C, H, W]:
 //     y = sigmoid(x), mean(reshape(y))    ->  y = sigmoid(reshape(x)), mean(y)
 //
-// Only reshapes that copy nothing, in any call: of all that an operator reads, and of its result. Where something else
-// in the operator's own shape could share its loop, it stays. Linear in the number of nodes.
+// Only reshapes that copy nothing in any call are moved: those of all operands, and of the result. If something else in
+// the operator's own shape could share its loop, it stays. Linear in the number of nodes.
 #ifndef SMELT_FUSER_MOVE_RESHAPES_H_
 #define SMELT_FUSER_MOVE_RESHAPES_H_
 
@@ -15,7 +15,7 @@
 
 namespace smelt {
 
-// Of a graph after ExpandComposites. Returns how many operators run over another shape than before.
+// Runs on a graph after ExpandComposites. Returns the number of operators that run over another shape than before.
 int MoveReshapes(Graph& g);
 
 // "move-reshapes".

@@ -1,15 +1,15 @@
-// Regions written into what is no memory yet:
+// Turns regions written into values that are not in memory yet into choices by index:
 //
 //   y = x * 2;  y[:, :8] = 0;  z = y + 1      ->  z = (column < 8 ? 0 : x * 2) + 1, in one kernel
 //
 // smelt::write_region takes its base's memory over: the base is stored, the region is stored into it, and both are read
-// again. `smelt::overlay` of the same operands and attributes is an element by element choice, which fuses with what
-// makes the base and with what reads the result. A region becomes one
-//   - where a kernel makes the base, so that nothing needs to be stored before the region is, or where one kernel alone
-//     reads the result, so that nothing needs to be stored at all;
-//   - where it lies along dims of the base, in the innermost without gaps: whether an element lies in it is a few
-//     comparisons. (Of rows, and with gaps, of at most four elements a kernel knows for each.)
-//   - of a few that are written one after the other: each element asks for all of them.
+// again. `smelt::overlay` with the same operands and attributes chooses each element, and fuses with the base's node
+// and with the readers of the result. A region becomes an overlay
+// - if a kernel makes the base, so that nothing needs to be stored before the region is, or if one kernel alone reads
+//   the result, so that nothing needs to be stored at all;
+// - if it lies along dims of the base, in the innermost without gaps: a few comparisons decide whether an element lies
+//   in it. (For rows of at most four elements, also with gaps, a kernel knows it for each element.)
+// - if it is one of few that are written one after the other: each element checks all of them.
 // Linear in the number of nodes.
 #ifndef SMELT_FUSER_OVERLAY_REGIONS_H_
 #define SMELT_FUSER_OVERLAY_REGIONS_H_
@@ -21,9 +21,9 @@
 
 namespace smelt {
 
-// Of a graph after ExpandComposites. `written`: the inputs whose memory the call rewrites; what is made of it stays a
-// region where it would be read at other indices than it is written at. Returns how many regions are chosen from by
-// index now.
+// Runs on a graph after ExpandComposites. `written` are the inputs whose memory the call rewrites. A value made of such
+// an input stays a region if it would be read at other indices than it is written at. Returns the number of regions
+// that are now chosen by index.
 int OverlayRegions(Graph& g, const absl::flat_hash_set<ValueId>& written);
 
 // Reads WrittenInputs.

@@ -2,8 +2,8 @@
 //
 //   of 8 rows of 4:   sizes [3, 4], strides [8, 1], offset 4   ->  dim 0 from 1 on, each second one; dim 1, all of it
 //
-// A diagonal's dim runs along two. A region that runs across the end of a row lies along no dim; of one that is a run
-// of whole rows in one piece, the dim is among `across`.
+// A diagonal's dim runs along two. A region that runs across the end of a row lies along no dim. If it is a run of
+// whole rows in one piece, the dim is among `across`.
 #ifndef SMELT_FUSER_PLACEMENT_H_
 #define SMELT_FUSER_PLACEMENT_H_
 
@@ -31,14 +31,14 @@ struct Placement {
   std::vector<int> across;  // the region's dims that run along several of the value's
 };
 
-// The dims of other sizes than 1, from the widest stride to the narrowest.
+// Returns the dims of sizes other than 1, from the widest stride to the narrowest.
 std::vector<int> DimsByStride(const std::vector<Expr>& sizes, const std::vector<Expr>& strides,
                               const SymbolRanges& ranges);
 
-// `a` in whole steps of `step`, if it is some.
+// Returns `a` in whole steps of `step`, if it is a multiple.
 std::optional<Expr> StepsOf(const Expr& a, const Expr& step);
 
-// nullopt: it reaches, or in a call with other sizes may reach, beyond a dim's end.
+// nullopt if it reaches beyond a dim's end, or may do so in a call with other sizes.
 std::optional<Placement> PlaceRegion(const SymbolicGeometry& region, const std::vector<Expr>& sizes,
                                      const std::vector<Expr>& strides, const SymbolRanges& ranges);
 

@@ -1,5 +1,5 @@
-// For tests: runs a pure graph, its kernels lowered and interpreted one by one, over memory of its own. Library calls,
-// control flow and random draws are left to `library`.
+// For tests: runs a pure graph, with its kernels lowered and interpreted one by one, over memory of its own. `library`
+// does library calls, control flow and random draws.
 #ifndef SMELT_FUSER_RUN_KERNELS_H_
 #define SMELT_FUSER_RUN_KERNELS_H_
 
@@ -15,7 +15,7 @@
 namespace smelt {
 
 struct RunKernelsOptions {
-  // Computes the results of a node that is no kernel; null: such a node is an error.
+  // Computes the results of a node that is not a kernel. If null, such a node is an error.
   std::function<absl::StatusOr<std::vector<Tensor>>(const Graph&, NodeId, const std::vector<Tensor>&)> library;
   absl::flat_hash_map<std::string, int64_t> symbols;
   absl::flat_hash_map<std::string, double> numbers;  // of inputs that are no tensors, by name

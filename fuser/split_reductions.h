@@ -1,10 +1,10 @@
-// Reductions over dims of which the innermost in memory is a short one.
+// Splits reductions over dims of which the innermost in memory is short.
 //
 //   the mean over 4 channels and all pixels of a group, channels innermost:
 //     mean(x, [c, h, w])    ->  mean(mean(x, [h, w]), [c])
 //
-// A vector along so short a dim is mostly empty. Over the other dims alone, all groups' channels lie side by side in
-// the vectors, and what is left to reduce is next to nothing. Means and sums only.
+// A vector along so short a dim is mostly empty. Over the other dims alone, the channels of all groups are adjacent in
+// the vectors, and the rest of the reduction is very small. Means and sums only.
 #ifndef SMELT_FUSER_SPLIT_REDUCTIONS_H_
 #define SMELT_FUSER_SPLIT_REDUCTIONS_H_
 
@@ -13,7 +13,7 @@
 
 namespace smelt {
 
-// Of a graph after ExpandComposites. Returns how many reductions are two now.
+// Runs on a graph after ExpandComposites. Returns the number of reductions that were split in two.
 int SplitReductions(Graph& g);
 
 // "split-reductions".

@@ -9,10 +9,10 @@
 
 namespace smelt {
 
-// The value whose memory holds what `v` shows, and how it lies there.
+// Returns the value whose memory holds the elements of `v`, and their geometry there.
 std::pair<ValueId, SymbolicGeometry> ShownMemory(const Graph& g, ValueId v);
 
-// A view of `base`, which is no view itself, before `anchor` and with its source.
+// Inserts a view of `base`, which must not be a view itself, before `anchor` and with its source.
 NodeId InsertView(Graph& g, NodeId anchor, ValueId base, const SymbolicGeometry& shown);
 
 }  // namespace smelt

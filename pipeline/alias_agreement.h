@@ -1,4 +1,4 @@
-// Whether functionalization, which follows memory for itself, and the alias database agree on it.
+// Checks that functionalization, which follows memory for itself, and the alias database agree.
 //
 //   AliasAgreement agreement(graph);           // before it is made pure; a database of a copy of it
 //   options.on_operand = [&](ValueId v, int memory) { agreement.Add(v, memory); };
@@ -17,16 +17,16 @@
 
 namespace smelt {
 
-// Two claims are checked, of tensors whose storage no node changes: tensors of one memory have a location of the
-// database in common (else it misses an alias), and where the database knows the only location of two tensors and it is
-// the same, they are of one memory (else functionalization misses one). What the database leaves open, and results of
-// control flow, are not compared.
+// Checks two claims about tensors whose storage no node changes. Tensors of one memory have a location of the database
+// in common (else it misses an alias). If the database knows the only location of two tensors and it is the same, they
+// are of one memory (else functionalization misses one). Open answers of the database, and results of control flow, are
+// not compared.
 class AliasAgreement {
  public:
   explicit AliasAgreement(const Graph& graph);
 
   void Add(ValueId tensor, int memory);
-  // Internal, naming two tensors, if some claim did not hold.
+  // Internal, with two tensors, if some claim did not hold.
   const absl::Status& status() const { return status_; }
 
  private:

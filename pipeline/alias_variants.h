@@ -1,4 +1,5 @@
-// The ways to call a model that a bundle has plans for, besides the one with distinct arguments of the exported layout.
+// The ways to call a model for which a bundle has plans, besides the one with distinct arguments of the exported
+// layout.
 #ifndef SMELT_PIPELINE_ALIAS_VARIANTS_H_
 #define SMELT_PIPELINE_ALIAS_VARIANTS_H_
 
@@ -21,7 +22,8 @@ namespace smelt {
 // One way to call the model.
 struct Variant {
   fb::VariantKind kind = fb::VariantKind::Distinct;
-  // How the results lie for arguments of other strides, asked where they show it; null when there is no such rule.
+  // Returns the layouts of the results for arguments with other strides, if they can be observed; null if there is no
+  // such rule.
   std::function<const std::vector<int64_t>*()> result_rule;
   FunctionalizeOptions functionalize;
   BundleBuilder::PlanOptions plan;
@@ -30,39 +32,40 @@ struct Variant {
 // True when the convention says that an argument's memory or geometry changes, or a state's.
 bool Mutates(const Convention& c);
 
-// True when a result shows how an argument lies in memory, which a plan for the exported strides cannot know.
+// Returns whether a result reveals how an argument lies in memory, which a plan for the exported strides cannot know.
 bool HandsOutViews(const Convention& c);
 
-// True when all tensors that are returned lie in new memory, and nothing else is seen of the call.
+// Returns whether all returned tensors lie in new memory, and nothing else can be observed of the call.
 bool ReturnsNewMemoryOnly(const Convention& c);
 
-// True when some node asks for the strides of an argument or a state, or for bytes by their place in the storage, so
-// that a copy is not as good. A tensor that becomes another does not.
+// Returns whether some node asks for the strides of an argument or a state, or for bytes by their place in the storage,
+// so that a copy is not as good. A tensor that becomes another does not.
 bool StridesAreSeen(const Graph& g);
 
 // User arguments that are tensors, by position, and all of the graph's weight storages.
 std::vector<int> TensorArgs(const Graph& g);
 std::vector<int> AllStorages(const Graph& g);
 
-// Those of them that the plan for distinct arguments changes.
+// Returns those that the plan for distinct arguments changes.
 std::vector<int> WrittenArgs(const Graph& g, const Convention& distinct);
 std::vector<int> WrittenStorages(const Graph& g, const Convention& distinct);
 
-// One variant for each pair of arguments that can be one tensor and of which one is written, up to a fixed number.
+// Returns one variant for each pair of arguments that can be one tensor and of which one is written, up to a fixed
+// number.
 std::vector<Variant> DuplicateVariants(const Graph& g, const Convention& distinct);
 
-// Arguments that overlap in any way. Their strides are the caller's where no decision of the graph (is reshape a view?)
-// depends on them: then the variant assumes only that dims lie in memory in the exported order, since the order decides
-// the layout of results. Dims of one element of `strides_of_ones` lie as exported.
+// Returns the variant for arguments that overlap in any way. Their strides are the caller's if no decision of the graph
+// (is reshape a view?) depends on them. Then the variant assumes only that dims lie in memory in the exported order,
+// since the order decides the layout of results. Dims of one element of `strides_of_ones` lie as exported.
 Variant OverlapVariant(const Graph& g, const OpenedComposites& opened, const Convention& distinct,
                        const std::vector<int>& strides_of_ones);
 
-// What a plan for the exported strides does with arguments of other strides.
+// Returns how a plan for the exported strides treats arguments with other strides.
 fb::OtherStrides OtherStridesOf(const Graph& opened_graph, const OpenedComposites& opened, const Convention& c);
 
-// Guards of the plan for calls in which none of the sets of sizes is all 1; or, where `ones` are given, for calls in
-// which these sizes are 1 and no other whose being 1 makes another program. A size of 0 does not count as 1: there is
-// nothing to lay out.
+// Adds the guards of the plan for calls in which none of the sets of sizes is all 1; or, if `ones` are given, for calls
+// in which these sizes are 1 and no other whose being 1 makes another program. A size of 0 does not count as 1: there
+// is nothing to lay out.
 void AddSizeGuards(const CallsOfOne& of_one, const std::set<std::string>& ones, Variant& v);
 
 }  // namespace smelt

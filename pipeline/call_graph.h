@@ -1,5 +1,5 @@
 // The pure graph of one operator, for the eager-order plan. Its inputs are the operands that are known only at the
-// call, in the order in which they were asked for.
+// call, in the order in which they were requested.
 //
 //   CallGraph call(graph, /*flat=*/false);
 //   SMELT_ASSIGN_OR_RETURN(ValueId x, call.Operand(v));
@@ -22,10 +22,10 @@ namespace smelt {
 
 class CallGraph {
  public:
-  // flat: tensors of one dim, of one common size (those of no dims keep that).
-  // strides_of: the strides of the tensors' types, by how many came before; contiguous where it is not given.
+  // flat: tensors have one dim, of one common size (those without dims keep none). strides_of gives the strides of the
+  // tensors' types, by the number of earlier ones; contiguous if it is null.
   using StridesOf = std::function<std::vector<Expr>(int index, const std::vector<Expr>& sizes)>;
-  // rank_of_unknown: how many dims a tensor of unknown sizes is taken to have; -1: it is an error.
+  // rank_of_unknown is the assumed rank of a tensor of unknown sizes; -1 makes it an error.
   CallGraph(const Graph& outer, bool flat, StridesOf strides_of = nullptr, int rank_of_unknown = -1)
       : outer_(outer),
         flat_(flat),
@@ -33,7 +33,7 @@ class CallGraph {
         rank_of_unknown_(rank_of_unknown),
         g_(std::make_unique<Graph>()) {}
 
-  // The operand in this graph. Unimplemented: its dtype or sizes are not known.
+  // Returns the operand in this graph. Unimplemented if its dtype or sizes are not known.
   absl::StatusOr<ValueId> Operand(ValueId v);
   absl::StatusOr<std::vector<ValueId>> Apply(OpName op, const std::vector<ValueId>& args, size_t results,
                                              std::shared_ptr<const SourceLocation> source,
@@ -43,7 +43,7 @@ class CallGraph {
 
   Graph& graph() { return *g_; }
   const std::vector<ValueId>& operands() const { return operands_; }
-  // Whether an operand has the rank that one of unknown sizes is taken to have.
+  // Returns whether an operand has the rank that represents operands of unknown sizes.
   bool has_unknown_rank() const { return has_unknown_rank_; }
 
  private:

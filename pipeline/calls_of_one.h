@@ -1,6 +1,6 @@
-// Calls in which a dynamic size is 1. An export reasons about sizes of 2 and more, and PyTorch runs its program for 1
-// all the same. There one dim less decides how tensors lie: x.mT.reshape(-1, 8) of one matrix is a view of x, and what
-// is made of it lies as x does. Where a caller sees that, the plan for sizes of 2 and more is not the program's.
+// Calls in which a dynamic size is 1. An export reasons about sizes of 2 and more, but PyTorch runs its program for 1
+// all the same. With one dim less, tensors may lie otherwise: x.mT.reshape(-1, 8) of one matrix is a view of x, and
+// values made of it have x's layout. If a caller can see that, the plan for sizes of 2 and more is not the program's.
 #ifndef SMELT_PIPELINE_CALLS_OF_ONE_H_
 #define SMELT_PIPELINE_CALLS_OF_ONE_H_
 
@@ -14,30 +14,31 @@
 
 namespace smelt {
 
-// The program of the calls in which these symbols are 1, and none of the others that CallsOfOne names.
+// The program of the calls in which these symbols are 1, and no other symbol that CallsOfOne names.
 struct ProgramOfOne {
   std::set<std::string> symbols;
   std::unique_ptr<Graph> graph;
 };
 
 struct CallsOfOne {
-  // A call in which all symbols of one of these are 1 is not what the program says for others.
+  // A call in which all symbols of one of these sets are 1 differs from the program for other calls.
   std::vector<std::set<std::string>> sets;
-  // All of them, and those of which a call with 1 is not what one of the programs says.
+  // All symbols of the sets, and those for which a call with 1 differs from each of the programs.
   std::set<std::string> symbols;
-  // Of these, no more than so many may be 1 at a time: nothing is known of such calls.
+  // At most `most_of_few` of these symbols may be 1 at a time: nothing is known about other calls.
   std::set<std::string> few;
   int most_of_few = 0;
-  // Of which a call with 0 is not what the program says: of a size that is one more, that is 1.
+  // Symbols whose calls with 0 differ from the program: for a size that is one more, that is a size of 1.
   std::set<std::string> never_empty;
-  // Of those that are known. A call that none is for is one whose layouts are not known.
+  // The programs of the sets that are known. In a call that none of them is for, layouts are not known.
   std::vector<ProgramOfOne> programs;
 
   bool IsNone() const { return sets.empty() && few.empty() && never_empty.empty(); }
 };
 
-// `layouts` of the program. `known`: symbols that are sets in any case. Costs inference of all nodes, some three times
-// a symbol whose range begins at 2 and accepts 1; of up to four of them once a set of them, of up to eight once a pair.
+// `layouts` are those of the program. `known` are symbols that are sets in any case. Costs inference of all nodes, some
+// three times per symbol whose range begins at 2 and accepts 1; with up to four such symbols once per set of them, with
+// up to eight once per pair.
 CallsOfOne FindCallsOfOne(const Graph& g, const LayoutInference& layouts, const std::set<std::string>& known);
 
 }  // namespace smelt

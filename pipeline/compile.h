@@ -22,7 +22,8 @@ namespace smelt {
 
 absl::StatusOr<CompileStats> CompileToFile(const Graph& graph, const std::string& path, const CompileOptions& options);
 
-// The kernels that CompileToFile would ask the cache for, for each target, in that order; nothing is compiled.
+// Returns the kernels that CompileToFile would request from the cache, for each target, in that order; nothing is
+// compiled.
 absl::StatusOr<std::vector<KernelSpec>> PlanKernels(const Graph& graph, const CompileOptions& options);
 
 }  // namespace smelt

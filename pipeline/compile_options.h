@@ -1,4 +1,4 @@
-// How to compile a program, and what the compiler has to say about it.
+// How to compile a program, and statistics and notes of the compilation.
 #ifndef SMELT_PIPELINE_COMPILE_OPTIONS_H_
 #define SMELT_PIPELINE_COMPILE_OPTIONS_H_
 
@@ -16,7 +16,7 @@
 
 namespace smelt {
 
-// Which alias patterns besides distinct arguments are compiled ahead.
+// The alias patterns besides distinct arguments that are compiled ahead.
 enum class AliasVariants {
   kAuto,  // duplicates and overlapping arguments, where the model writes to an argument
   kNone,  // such calls are refused
@@ -32,9 +32,9 @@ struct CompileOptions {
   bool verify = false;
   int threads = 0;               // of kernel compilation; 0: one a core
   KernelCache* cache = nullptr;  // null: one for this call, in memory
-  // Told of each phase as it ends.
+  // Called for each phase as it ends.
   std::function<void(absl::string_view phase, double milliseconds)> on_phase;
-  // Told the graph after each pass that may have changed it.
+  // Called with the graph after each pass that may have changed it.
   std::function<void(absl::string_view pass, const Graph&)> on_pass;
   // Optional passes that are left out, by name (pipeline/passes.h); the bundle is right without them, and slower.
   absl::flat_hash_set<std::string> disabled_passes;
@@ -51,7 +51,7 @@ struct CompileStats {
   int64_t bundle_bytes = 0;
   std::vector<std::pair<std::string, double>> phase_ms;  // in order
   std::string eager_order;  // why the program runs in eager order, operator by operator; empty if it is compiled
-  // Plans for other calls than the export's that could not be made, and why. What they were for runs in eager order.
+  // Plans for other calls than the export's that could not be made, and why. Such calls run in eager order.
   std::vector<std::string> uncompiled_variants;
   std::vector<std::string> notes;  // what was left out, and why: a sentence each
 };

@@ -1,4 +1,4 @@
-// A program that was written as text, made ready for the compiler.
+// Prepares a program that was written as text for the compiler.
 //
 //   SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, ParseGraph(text, options));
 //   SMELT_RETURN_IF_ERROR(CompleteTypes(*graph));
@@ -11,8 +11,8 @@
 namespace smelt {
 
 // Runs the passes of PassGroup::kScript: afterwards lists, dictionaries and tuples that straight code builds are
-// resolved, and every value has its type. When `simplify` is false, branches and loops whose way is known stay.
-// Unimplemented: names every input without a complete type, or lists all unsupported operators.
+// resolved, and every value has its type. If `simplify` is false, branches and loops whose way is known stay.
+// Unimplemented names every input without a complete type, or lists all unsupported operators.
 absl::Status CompleteTypes(Graph& graph, bool simplify = true);
 
 // True when every tensor in the graph has a complete type.

@@ -1,11 +1,11 @@
-// The eager-order plan of a model: the mutating graph itself, as a program that the runtime executes an operator at a
-// time on the caller's tensors (schema/bundle.fbs, EagerProgram). It is right whatever arguments, states and views
-// share, for any strides, and for control flow that cannot be made pure; it is slow.
+// The eager-order plan of a model: the mutating graph itself, as a program that the runtime executes one operator at a
+// time on the caller's tensors (schema/bundle.fbs, EagerProgram). It is right whatever memory arguments, states and
+// views share, for any strides, and for control flow that cannot be made pure. It is slow.
 //
 //   SMELT_RETURN_IF_ERROR(AddEagerPlan(graph, written_args, written_states, builder));
 //
-// What computes becomes a call: a pure graph of one operator, compiled as any graph is, for contiguous operands. Equal
-// calls are compiled once; pointwise ones do not depend on sizes and rank.
+// Each operator that computes becomes a call: a pure graph of one operator, compiled as any graph is, for contiguous
+// operands. Equal calls are compiled once; pointwise ones do not depend on sizes and rank.
 #ifndef SMELT_PIPELINE_EAGER_PLAN_H_
 #define SMELT_PIPELINE_EAGER_PLAN_H_
 
@@ -17,8 +17,9 @@
 
 namespace smelt {
 
-// `graph` as imported. The user arguments (by position) and weight storages that it may write. Unimplemented: names the
-// operator that has no such form, and its source line; the builder is then as before but for unused kernels.
+// `graph` is the graph as imported, with the user arguments (by position) and weight storages that it may write.
+// Unimplemented names the operator that has no such form, and its source line; the builder is then as before except for
+// unused kernels.
 absl::Status AddEagerPlan(const Graph& graph, const std::vector<int>& written_args,
                           const std::vector<int>& written_states, BundleBuilder& builder);
 

@@ -1,15 +1,15 @@
-// Types for tensors of which a TorchScript graph does not say the dtype: elements of lists and dictionaries that
-// change, optional tensors, what branches and loops hand on. An eager-order program compiles its kernels for a dtype,
-// so each such value is given the likeliest one, and a node behind it says so, for the run to check:
+// Types for tensors whose dtype a TorchScript graph does not state: elements of lists and dictionaries that change,
+// optional tensors, results of branches and loops. An eager-order program compiles its kernels for a dtype, so each
+// such value gets the likeliest one, and a node behind it makes the run check it:
 //
 //   %v : Tensor = aten::__getitem__(%list, %i)   ->   %v : Float(*) = aten::__getitem__(%list, %i)
 //                                                     smelt::assert_type[dtype=6, rank=-1](%v)
 //
 // A tensor of another dtype is therefore refused, never misread. Costs one walk.
 //
-// Operators that are not pointwise are compiled for a number of dims, too. With ExpectedDims::kLikeOperands a tensor
-// whose dims are not known is expected to have those of what it was made from (the first element of a list, say); a
-// program that needs no such guess is compiled without, since it runs for tensors of any dims.
+// Operators that are not pointwise are compiled for a number of dims, too. With ExpectedDims::kLikeOperands a tensor of
+// unknown rank is expected to have the rank of its operands (of the first element of a list, say). A program that needs
+// no such guess is compiled without, since it runs for tensors of any rank.
 #ifndef SMELT_PIPELINE_EXPECTED_TYPES_H_
 #define SMELT_PIPELINE_EXPECTED_TYPES_H_
 

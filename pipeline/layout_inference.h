@@ -1,4 +1,5 @@
-// What a program shows of layouts where its values have other types than those it was exported with.
+// Finds whether a program's layouts can be observed if its values have other types than those that it was exported
+// with.
 //
 //   const LayoutInference layouts(g);
 //   auto one = AtValues(g, {{"n", 1}});
@@ -22,29 +23,30 @@ class LayoutInference {
     bool is_known = true;  // how all tensors lie
   };
 
-  // The first question costs inference of all nodes of `g`, which stays as it is and lives as long. Not to be shared by
-  // threads.
+  // The first query costs inference of all nodes of `g`, which must stay unchanged and outlive this object. Threads
+  // must not share it.
   explicit LayoutInference(const Graph& g) : g_(g) {}
 
-  // How the program's results lie for arguments that lie in any way, as a layout rule (core/tensor/layout_rule.h) whose
-  // inputs are the user's arguments. Unimplemented: inference does not tell, the program has blocks, or a result may
-  // share memory with an argument, a weight or another result, where strides decide more than a layout.
+  // Returns the layouts of the program's results for arguments with any layout, as a layout rule
+  // (core/tensor/layout_rule.h) whose inputs are the user's arguments. Unimplemented if inference does not decide, the
+  // program has blocks, or a result may share memory with an argument, a weight or another result, where strides decide
+  // more than a layout.
   absl::StatusOr<std::vector<int64_t>> RuleOfResults() const;
 
-  // Infers the types of `at`, a copy of `base` with other ones; `base` is the program or what AtValues made of it.
+  // Infers the types of `at`, a copy of `base` with other types; `base` is the program or a result of AtValues.
   Result Of(const Graph& base, Graph& at) const;
 
  private:
   friend class LayoutProbes;
 
-  // Of each node, in the order of AllNodes: inference tells how its results lie.
+  // For each node, in the order of AllNodes: whether inference gives the layout of its results.
   const std::vector<bool>& Inferred() const;
 
   const Graph& g_;
   mutable std::vector<bool> inferred_;
 };
 
-// The same question of inputs that lie in other ways, asked again and again.
+// The same query for inputs with other layouts, asked repeatedly.
 class LayoutProbes {
  public:
   LayoutProbes(const LayoutInference& layouts, std::unique_ptr<Graph> program);
@@ -52,8 +54,8 @@ class LayoutProbes {
 
   const Graph& program() const { return *program_; }
 
-  // With the strides that `lay` gives the inputs of these numbers for their sizes. Costs inference of what follows from
-  // them and lies in another way; all nodes are looked at in a program that has blocks.
+  // Asks with the strides that `lay` gives the inputs with these numbers for their sizes. Costs inference of the nodes
+  // that depend on them and whose layout changes; in a program with blocks all nodes are visited.
   LayoutInference::Result Ask(const std::vector<int>& inputs,
                               absl::FunctionRef<std::vector<Expr>(const std::vector<Expr>& sizes)> lay);
 

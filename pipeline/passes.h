@@ -1,4 +1,4 @@
-// The passes of the compiler, in order. Nothing else in the project knows the order.
+// The passes of the compiler, in order. No other file knows the order.
 //
 //   PassContext context;
 //   context.Get<FuseOptions>().explain = true;
@@ -15,8 +15,8 @@
 
 namespace smelt {
 
-// Sections of the order, each a stretch of it. A caller may enter at any of them with a graph that is as the passes
-// before would have left it.
+// Sections of the order. A caller may enter at any of them with a graph that is as the earlier passes would have left
+// it.
 enum class PassGroup {
   kScript,  // a program as text becomes a program with types; an archive's reader leaves its graph so
   kOpen,    // every node tells the truth about memory afterwards
@@ -29,7 +29,7 @@ enum class PassGroup {
 // The passes of these groups, in the compiler's order.
 PassPipeline PassesOf(std::initializer_list<PassGroup> groups);
 
-// All of them, and those that a program with types goes through: all but PassGroup::kScript.
+// All passes. A program with types goes through all but PassGroup::kScript.
 PassPipeline AllPasses();
 PassPipeline CompilePasses();
 

@@ -1,4 +1,4 @@
-// Layouts to ask of a tensor of given sizes what hangs on how it lies.
+// Layouts for tensors of given sizes, to find what depends on a tensor's layout.
 #ifndef SMELT_PIPELINE_PROBE_LAYOUTS_H_
 #define SMELT_PIPELINE_PROBE_LAYOUTS_H_
 

@@ -1,4 +1,4 @@
-// The states of an eager-order program that an earlier call has given other sizes.
+// States of an eager-order program to which an earlier call has given other sizes.
 #ifndef SMELT_PIPELINE_RESIZED_STATES_H_
 #define SMELT_PIPELINE_RESIZED_STATES_H_
 
@@ -19,9 +19,9 @@ struct ChangedSizes {
 };
 
 // A tensor whose geometry the program changes has other sizes in the next call. The program is right for them up to the
-// first instruction that depends on them; there they must be what the program states, and a check is inserted. States
-// for which that can be said are listed in `program.resized_states`. `at_export`: the sizes of each state. `changes`
-// follows what is inserted. O(states * instructions).
+// first instruction that depends on them. There they must be the sizes that the program states, and a check is
+// inserted. `program.resized_states` lists the states for which that is possible. `at_export` are the sizes of each
+// state. `changes` follows the insertions. O(states * instructions).
 void LetStatesHaveOtherSizes(absl::Span<const std::vector<int64_t>> at_export, std::vector<ChangedSizes> changes,
                              fb::EagerProgramT& program);
 

@@ -1,5 +1,5 @@
-// How PyTorch lays out what an operator returns, where its operands may lie in any way: for the eager-order plan, whose
-// calls compute on contiguous operands. The rule is inference's (core/op), written down as data.
+// PyTorch's layout of an operator's results for operands with any layout: for the eager-order plan, whose calls compute
+// on contiguous operands. The rule is inference's (core/op), written down as data.
 //
 //   ResultLayout layout = DescribeResultLayout(graph, op, operands, {0});   // flip: as empty_like of its operand
 //   EvaluateLayoutRule(layout.rule, ...);                                   // core/tensor/layout_rule.h
@@ -19,8 +19,8 @@ struct ResultLayout {
   std::vector<ValueId> operands;  // the rule's inputs
 };
 
-// Of the results of these numbers. An operand that is not valid stands for None; one of unknown sizes may have any.
-// Where inference does not tell, the rule covers contiguous operands only.
+// Describes the layout of the results with these numbers. An invalid operand stands for None; one of unknown sizes may
+// have any. If inference does not decide, the rule covers contiguous operands only.
 ResultLayout DescribeResultLayout(const Graph& g, OpName op, absl::Span<const ValueId> operands,
                                   absl::Span<const size_t> results, const Graph::Attributes& attributes = {});
 

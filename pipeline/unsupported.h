@@ -1,4 +1,4 @@
-// Says everything that is missing at once, so that a person does not learn it one compilation at a time.
+// Reports everything that is missing at once, so that a person does not learn it one compilation at a time.
 #ifndef SMELT_PIPELINE_UNSUPPORTED_H_
 #define SMELT_PIPELINE_UNSUPPORTED_H_
 
@@ -16,15 +16,15 @@ struct UnsupportedOperator {
   int count = 0;
   std::vector<std::string> sources;  // the first few lines of the model's source, each once
 };
-// By name.
+// The operators, sorted by name.
 std::vector<UnsupportedOperator> FindUnsupported(const Graph& graph);
 
-// Whether the error lists all of them.
+// Returns whether the error lists all of them.
 bool IsListOfUnsupported(const absl::Status& error);
 
-// `error` is why `graph`, as imported, could not be compiled. If it is Unimplemented, operators that smelt has no
-// description of are added: each with how often it occurs and the lines of the model's source. Other errors come back
-// as they are.
+// `error` is the reason why `graph`, as imported, could not be compiled. If it is Unimplemented, all operators without
+// a description are added, each with its count and the lines of the model's source. Other errors are returned
+// unchanged.
 absl::Status WithAllUnsupported(const Graph& graph, const absl::Status& error);
 
 }  // namespace smelt

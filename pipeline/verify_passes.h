@@ -1,4 +1,4 @@
-// Runs a graph before and after passes through the evaluator and compares what a caller would see.
+// Runs a graph before and after passes through the evaluator and compares everything that a caller would see.
 #ifndef SMELT_PIPELINE_VERIFY_PASSES_H_
 #define SMELT_PIPELINE_VERIFY_PASSES_H_
 
@@ -10,11 +10,11 @@
 namespace smelt {
 
 // `original` run eagerly and `pure` under its convention, on the same random arguments (of the example's sizes), must
-// agree in outputs, arguments and states. Internal, naming `pass`, if they do not. Programs that eager execution
-// refuses on random data (an index out of range) are not compared.
+// agree in outputs, arguments and states. Otherwise returns Internal with `pass`. Programs that eager execution refuses
+// on random data (an index out of range) are not compared.
 absl::Status VerifyPass(const Graph& original, const Graph& pure, const Convention& convention, absl::string_view pass);
 
-// The same of two graphs that are called alike: `before` and `after` a pass that changes no convention.
+// Does the same for two graphs with one calling convention: `before` and `after` a pass that changes no convention.
 absl::Status VerifySameMeaning(const Graph& before, const Graph& after, absl::string_view pass);
 
 }  // namespace smelt

@@ -17,7 +17,7 @@ namespace smelt {
 
 struct CaseOptions {
   int repeat = 1;  // rounds; arguments and state are restored before each
-  // For tests: the arguments' storages and all of the instance's memory end or begin at pages that nobody may touch.
+  // For tests: the arguments' storages and all of the instance's memory end or begin at inaccessible pages.
   GuardPages guard = GuardPages::kNone;
   bool time_steps = false;  // into CaseReport::step_times
 };
@@ -39,7 +39,8 @@ struct CaseReport {
   std::vector<StepTime> step_times;
 };
 
-// An error only for a case file that cannot be read (DataLoss, NotFound, ...); everything else is in the report.
+// Returns an error only for a case file that cannot be read (DataLoss, NotFound, ...). Everything else is in the
+// report.
 absl::StatusOr<CaseReport> RunCase(const std::shared_ptr<const Program>& program, const std::string& case_path,
                                    const CaseOptions& options);
 

@@ -1,4 +1,4 @@
-// What this processor can run, as the levels that bundles are compiled for.
+// The levels that this processor can run, as bundles are compiled for them.
 #ifndef SMELT_RUNTIME_CPU_H_
 #define SMELT_RUNTIME_CPU_H_
 
@@ -11,17 +11,17 @@
 
 namespace smelt {
 
-// Whether this machine has an instruction-set feature, by LLVM's name ("avx512bw"): the processor has it and the
-// operating system saves its registers. A name that is not known is one the machine lacks.
+// Returns whether this machine has an instruction-set feature, by LLVM's name ("avx512bw"): the processor has it and
+// the operating system saves its registers. The machine lacks every unknown name.
 bool CpuHas(absl::string_view feature);
 
-// Those of `required` that this machine lacks.
+// Returns those of `required` that this machine lacks.
 std::vector<std::string> MissingFeatures(absl::Span<const std::string> required);
 
 // "x86-64", "x86-64-v2", "x86-64-v3" or "x86-64-v4": the highest that this machine runs; "" on another architecture.
 absl::string_view CpuLevel();
 
-// What kernels are told of this machine (`status[1]`, fuser/kernel_spec.h).
+// Returns the hints about this machine for kernels (`status[1]`, fuser/kernel_spec.h).
 int64_t CpuHints();
 
 }  // namespace smelt

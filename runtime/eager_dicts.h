@@ -11,11 +11,12 @@
 
 namespace smelt {
 
-// Whether two values are equal as keys and as operands of `==`: numbers by value, tensors by identity.
+// Returns whether two values are equal as keys and as operands of `==`: numbers by value, tensors by identity.
 bool SameEagerValue(const EagerValue& a, const EagerValue& b);
 
-// An operator on a dictionary by its name without the namespace: "construct", "__getitem__", "_set_item", "items"... A
-// dictionary is a list of key, value, key, value in the order in which the keys were first set; finding one is linear.
+// Runs an operator on a dictionary by its name without the namespace: "construct", "__getitem__", "_set_item",
+// "items"... A dictionary is a list of key, value, key, value in the order in which the keys were first set; lookup is
+// linear.
 absl::StatusOr<std::vector<EagerValue>> EagerDict(absl::string_view op, absl::Span<const EagerValue> args);
 
 }  // namespace smelt

@@ -12,8 +12,8 @@
 
 namespace smelt {
 
-// "aten::add" on its arguments in the schema's order, as Python's numbers and TorchScript's lists have it. As many
-// results as the operator has; ListUnpack gives the elements.
+// Runs "aten::add" on its arguments in the schema's order, with the semantics of Python's numbers and TorchScript's
+// lists. Returns as many results as the operator has; ListUnpack returns the elements.
 absl::StatusOr<std::vector<EagerValue>> EagerNumber(const std::string& op, absl::Span<const EagerValue> args);
 
 // A function of one or two numbers ("Float", "add", "sqrt") as a float.

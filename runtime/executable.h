@@ -1,4 +1,4 @@
-// A loaded bundle as the executor wants it: what can be known about a plan without a call. Immutable.
+// A loaded bundle in the form that the executor needs: everything about a plan that is known without a call. Immutable.
 #ifndef SMELT_RUNTIME_EXECUTABLE_H_
 #define SMELT_RUNTIME_EXECUTABLE_H_
 
@@ -14,8 +14,8 @@ namespace smelt {
 
 using KernelEntry = void (*)(const int64_t* words, int64_t begin, int64_t end, int64_t* status);
 
-// Values of expressions: `known` is 0 where a symbol is not known yet or the arithmetic has no result (division by
-// zero, overflow). Using such a value is an error; computing it is not.
+// Values of expressions. `known` is 0 if a symbol is not known yet or the arithmetic has no result (division by zero,
+// overflow). Using such a value is an error; computing it is not.
 struct ExprValues {
   std::vector<int64_t> value;
   std::vector<uint8_t> known;
@@ -33,7 +33,7 @@ void EvaluateExprs(const std::vector<fb::ExprNode>& nodes, const std::vector<int
 struct ExecutablePlan {
   const fb::PlanT* plan = nullptr;
 
-  // What it needs evaluated, ascending: known before the plan runs, and known only from data.
+  // The expressions that it needs, ascending: those known before the plan runs, and those known only from data.
   std::vector<int> exprs, late_exprs;
   std::vector<int> symbols;  // that `exprs` depend on, ascending: their values are the key of a bound plan
 
@@ -53,18 +53,18 @@ struct ExecutablePlan {
   };
   std::vector<GrownState> grown_states;  // state storages that it resizes
   std::vector<int> changed_states;       // states whose geometry or storage it changes
-  // By outer argument: a copy in the exported layout does as well. It is read by its geometry alone, and nobody gets a
-  // view of it.
+  // By outer argument: true if a copy in the exported layout serves as well, because the argument is read by its
+  // geometry alone and nobody gets a view of it.
   std::vector<uint8_t> may_be_copied;
-  // By state storage: the plan works wherever an earlier call has put the state, addressing it by its geometry alone;
-  // and a copy in the exported layout does as well, as of an argument.
+  // By state storage: true if the plan works wherever an earlier call has put the state, because it addresses the state
+  // by its geometry alone; and true if a copy in the exported layout serves as well, as for an argument.
   std::vector<uint8_t> state_may_move, state_may_be_copied;
 
   // --- memory ---
   std::vector<uint8_t> slot_late;  // allocated by a step
   std::vector<uint8_t> view_late;  // geometry or slot known only from data
-  // Outputs that use a Fresh slot, by slot: -1 none, -2 several or one that an argument becomes, too, else the output's
-  // index.
+  // By slot, the output that uses a Fresh slot: -1 none, -2 several or one that an argument becomes, too, else the
+  // output's index.
   std::vector<int> output_of_slot;
 
   // --- steps ---
@@ -92,9 +92,10 @@ class Executable : public Program {
   // Initial contents of a state storage; null if it has no bytes.
   const char* StateBytes(int storage) const;
 
-  // What the arguments' sizes and strides need evaluated, and the symbols they depend on.
+  // The expressions of the arguments' sizes and strides, and the symbols that they depend on.
   const std::vector<int>& signature_exprs() const { return signature_exprs_; }
-  // Arguments and state storages that take part in choosing a plan: some plan writes them, or joins them with another.
+  // Arguments and state storages that matter for the choice of a plan: some plan writes them, or joins them with
+  // another.
   const std::vector<uint8_t>& arg_matters() const { return arg_matters_; }
   const std::vector<uint8_t>& state_matters() const { return state_matters_; }
   bool patterns_matter() const { return patterns_matter_; }
@@ -114,7 +115,7 @@ class Executable : public Program {
   void Prepare(const fb::PlanT& plan, ExecutablePlan* out);
   absl::Status PrepareLibraryCalls();
   bool IsCheapToPrepare(const LibraryRequest& request);
-  // The listed expressions and all that they refer to, ascending.
+  // Returns the listed expressions and all that they refer to, ascending.
   std::vector<int> Closure(const std::vector<int>& roots) const;
 
   std::shared_ptr<const Container> container_;
@@ -129,7 +130,7 @@ class Executable : public Program {
   std::vector<uint8_t> arg_matters_, state_matters_;
   bool patterns_matter_ = false, writes_states_ = false;
   mutable Library library_;
-  // While it is made: the bytes of the operands of library calls that were prepared, with those of eager-order calls.
+  // During construction: the bytes of the operands of prepared library calls, including those of eager-order calls.
   int64_t own_prepared_bytes_ = 0;
   int64_t* prepared_bytes_ = &own_prepared_bytes_;
 };

@@ -1,8 +1,8 @@
 // The instance: binds a plan to a call's sizes, and runs it. Internal.
 //
-// A call goes: check the arguments against the signature and read the symbols (signature.cc) -> find who shares memory
-// and choose a plan (classify.cc) -> bind it to the symbols, or take the binding of an earlier call with the same
-// (bind.cc) -> set the addresses, run the steps (steps.cc), hand out the results (executor.cc).
+// A call checks the arguments against the signature and reads the symbols (signature.cc), finds shared memory and
+// chooses a plan (classify.cc), binds it to the symbols, or takes the binding of an earlier call with the same symbols
+// (bind.cc), sets the addresses, runs the steps (steps.cc), and returns the results (executor.cc).
 #ifndef SMELT_RUNTIME_EXECUTOR_H_
 #define SMELT_RUNTIME_EXECUTOR_H_
 
@@ -29,7 +29,7 @@ struct Register {
   static Register Float(double v);
 };
 
-// A view with numbers in it.
+// A view with concrete numbers.
 struct BoundView {
   enum State : uint8_t { kUnbound, kGood, kBad };
   State state = kUnbound;
@@ -69,7 +69,7 @@ struct BoundPlan {
   std::vector<ArgWord> arg_words;
   std::vector<Launch> launches;                                // by step
   std::vector<std::shared_ptr<const PreparedOp>> library_ops;  // by step; null: prepared when it runs
-  // By slot: where its memory was when the words were last patched; what its views reach.
+  // By slot: the address of its memory when the words were last patched, and the bytes that its views reach.
   std::vector<char*> patched;
   std::vector<int64_t> low, high;
   std::vector<int64_t> slot_bytes;  // Arena, Fresh; else -1
@@ -80,7 +80,7 @@ struct BoundPlan {
   uint64_t arena_generation = 0;  // whose addresses the arena's and states' words hold
 };
 
-// Memory for results, used again once the caller has dropped it.
+// Memory for results, which is reused once the caller has dropped it.
 class OutputAllocator {
  public:
   explicit OutputAllocator(GuardPages guard) : guard_(guard) {}
@@ -108,15 +108,15 @@ class Executor : public Instance {
   absl::Status ReadSymbols(absl::Span<const Datum> args);
   absl::Status OutOfRange(const fb::SymbolDefT& s, int64_t value) const;
   absl::Status CheckSizes(absl::Span<const Datum> args);
-  // Of the arguments' strides, for a plan that needs those of the export. Sets to_copy_.
+  // Checks the arguments' strides, for a plan that needs those of the export. Sets to_copy_.
   absl::Status CheckStrides(absl::Span<const Datum> args, const ExecutablePlan& plan);
   bool HasExportedStrides(int arg, const Tensor& t) const;
   bool MayBeCopied(int arg, const Tensor& t, const ExecutablePlan& plan) const;
-  // How the plan's results lie for arguments of other strides. Sets result_layouts_.
+  // Computes the layouts of the plan's results for arguments with other strides. Sets result_layouts_.
   absl::Status LayOutResults(absl::Span<const Datum> args, const ExecutablePlan& plan);
-  // A fresh result in memory that lies so.
+  // Moves a fresh result to memory with this layout.
   absl::Status MoveToLayout(const EvaluatedLayout& layout, Datum* out);
-  // The arguments, those of to_copy_ copied.
+  // Returns the arguments, with copies of those in to_copy_.
   absl::Span<const Datum> InExportedStrides(absl::Span<const Datum> args);
 
   // --- classify.cc ---
@@ -148,9 +148,9 @@ class Executor : public Instance {
     int state = -1;
     int64_t shift = 0;  // bytes: what the plans count as the storage's first byte lies so far behind it
   };
-  // Where a call gave states other memory the plans work there from now on, except where another state should have come
-  // along. Of memory that only its owner keeps alive a state takes the contents.
-  // Leaves everything as it was if it fails.
+  // If a call gave states other memory, the plans work there from now on, except where another state should have come
+  // along. From memory that only its owner keeps alive a state takes the contents. Leaves everything as it was if it
+  // fails.
   absl::Status AdoptReplacedStates();
   absl::Status TryToAdoptReplacedStates();
   absl::Status TryToResetStates();
@@ -159,15 +159,16 @@ class Executor : public Instance {
   bool FindPlace(int state, StatePlace* place) const;
   bool IsLaidOutAsExported(size_t state) const;
   bool HasItsSizes(size_t state) const;
-  // That all states lie where the compiled plans can read them. Programs in eager order need only their sizes and
-  // dtypes.
+  // Checks that all states lie where the compiled plans can read them. Programs in eager order need only their sizes
+  // and dtypes.
   absl::Status CheckStates() const;
   absl::Status MovedStateError(int state) const;
-  // Whether the program runs with the sizes that the states have.
+  // Returns whether the program runs with the sizes that the states have.
   bool SizesFit(const fb::EagerProgramT& program) const;
-  // Whether the plan can read the states where they are; `why` says of one that it cannot.
+  // Returns whether the plan can read the states where they are; `why` describes one that it cannot read.
   bool PlacesFit(const ExecutablePlan& plan, absl::Status* why) const;
-  // What the plan takes for the first byte of a state's storage, of which it reaches the bytes [low, high).
+  // Returns the address that the plan takes for the first byte of a state's storage, of which it reaches the bytes
+  // [low, high).
   absl::StatusOr<char*> PlaceOf(int storage, int64_t low, int64_t high);
   Geometry ExportedGeometry(int state) const;
 
@@ -183,15 +184,15 @@ class Executor : public Instance {
   absl::Status RunBlock(int block);
   absl::Status RunStep(int block, int index);
   absl::Status RunTimed(int block, int index);
-  // What of a launch is known only now: its words, how many tiles there are.
+  // Computes the parts of a launch that are known only now: its words and its number of tiles.
   absl::Status CompleteLaunch(const fb::LaunchT& l, BoundPlan::Launch& launch);
   absl::Status RunLaunch(const fb::LaunchT& l, BoundPlan::Launch& launch);
   absl::Status KernelStatus() const;
-  // Sets inputs_ and outputs_. The op stays until the next call of this.
+  // Sets inputs_ and outputs_. The op stays valid until the next call of this method.
   absl::StatusOr<const PreparedOp*> CompleteLibraryCall(const fb::LibraryCallT& l, int step);
   absl::Status RunLibrary(const fb::LibraryCallT& l, int step);
-  // The library call at `index` and the launch behind it, its epilogue: on each part of the result while that lies in
-  // the near caches, if the operator tells of parts that are whole tiles.
+  // Runs the library call at `index` and the launch behind it, its epilogue: on each part of the result while that lies
+  // in the near caches, if the operator reports parts that are whole tiles.
   absl::Status RunWithEpilogue(int block, int index);
   void RememberBefore(int step);
   absl::Status RunCopy(const fb::CopyT& c);
@@ -202,7 +203,7 @@ class Executor : public Instance {
   absl::Status RunComputeNumber(const fb::ComputeNumberT& c);
   absl::Status RunRandom(const fb::RandomT& r);
   absl::Status Allocate(int slot);
-  // A view ready to be used: bound to the data's sizes if need be, in bounds of its slot.
+  // Prepares a view for use: binds it to the data's sizes if necessary, and checks that it is in bounds of its slot.
   absl::Status UseView(int v);
   char* Address(int v) const {
     const fb::ViewT& view = *plan_->plan->views[v];
@@ -216,16 +217,16 @@ class Executor : public Instance {
   // --- eager.cc ---
   friend class EagerRun;
   absl::Status RunEager(int plan, absl::Span<const Datum> args, std::vector<Datum>* outputs);
-  // Before the first write to what the caller sees: so that a refusal that comes later leaves nothing of it.
+  // Called before the first write to memory that the caller sees, so that a later refusal leaves no trace.
   void RememberWritten();
   void PutBack();
-  // Where another plan was chosen and has found that it has no answer (`why`).
+  // Called if another plan was chosen and has found that it has no answer (`why`).
   absl::Status RunEagerInstead(absl::Span<const Datum> args, std::vector<Datum>* outputs, const absl::Status& why);
 
   // --- executor.cc ---
   // RunInto, but for memory that cannot be had before a plan is bound: throws then.
   absl::Status Call(absl::Span<const Datum> args, std::vector<Datum>* outputs);
-  // " (may have been written: x, cache)": whatever the plan changes of what the caller sees.
+  // " (may have been written: x, cache)": everything visible to the caller that the plan changes.
   std::string WrittenNames(const ExecutablePlan& plan) const;
   absl::Status SetAddresses(absl::Span<const Datum> args, std::vector<Datum>* outputs);
   absl::Status CheckCall();
@@ -252,7 +253,7 @@ class Executor : public Instance {
   std::vector<Tensor> state_copies_;     // by storage: of states with other strides
   bool state_geometry_changed_ = false;  // some state lies where no compiled plan reads it
 
-  // Of the current call.
+  // The values of the current call.
   std::vector<int64_t> symbols_;
   std::vector<uint8_t> symbol_known_;
   std::vector<int64_t> signature_key_;
@@ -264,7 +265,7 @@ class Executor : public Instance {
   std::vector<Register> registers_;
   absl::Span<const Datum> args_;
   std::vector<int> to_copy_;  // arguments with other strides than the chosen plan needs
-  // How the results then lie, by output; empty where the plan's own layouts are right.
+  // The layouts of the results in that case, by output; empty if the plan's own layouts are right.
   std::vector<EvaluatedLayout> result_layouts_;
   std::vector<Datum> copied_args_;  // as InExportedStrides gives them
   std::vector<Tensor> copies_;      // by argument, kept for the next call
@@ -276,10 +277,10 @@ class Executor : public Instance {
   std::vector<int64_t> origin_;                    // by slot: base_ - start of its storage, bytes
   std::vector<uint8_t> adopted_;                   // by output: computed right into the caller's tensor
   bool written_visibly_ = false;
-  // By plan: for errors after the first write. The second is said where there is no memory for words.
+  // By plan: for errors after the first write. The second is used when there is no memory for text.
   std::vector<std::string> written_names_;
   std::vector<absl::Status> out_of_memory_;
-  // Of a plan that may refuse late: what the caller's memory held before the first write to it.
+  // For a plan that may refuse late: the contents of the caller's memory before the first write to it.
   struct Remembered {
     char* at;
     size_t bytes, from;  // in remembered_bytes_
@@ -300,7 +301,8 @@ class Executor : public Instance {
   OutputAllocator allocator_;
 };
 
-// Some dim of several elements has stride 0: what PyTorch refuses to write (overlapping windows it writes in order).
+// Returns whether some dim of several elements has stride 0. PyTorch refuses to write such a tensor (it writes
+// overlapping windows in order).
 inline bool IsExpanded(const Geometry& g) {
   for (int d = 0; d < g.rank(); ++d) {
     if (g.sizes[d] > 1 && g.strides[d] == 0) return true;
@@ -308,7 +310,8 @@ inline bool IsExpanded(const Geometry& g) {
   return false;
 }
 
-// Whether a copy of t in the exported strides is as good: of the strides at most their order may be seen (in_order).
+// Returns whether a copy of t in the exported strides serves as well: at most the order of the strides can be observed
+// (in_order).
 bool CopyIsAsGood(const Tensor& t, absl::Span<const int64_t> exported, bool in_order);
 
 }  // namespace smelt

@@ -10,12 +10,12 @@
 
 namespace smelt {
 
-// NaN, Infinity and -Infinity, which Python writes as bare words, become the strings of that name. DataLoss for what is
-// no JSON or nested deeper than 200 levels.
+// NaN, Infinity and -Infinity, which Python writes as bare words, become the strings of that name. Returns DataLoss for
+// text that is not JSON or is nested deeper than 200 levels.
 absl::StatusOr<nlohmann::json> ParseJsonText(absl::string_view text, absl::string_view where);
 
-// `json` as text, on one line unless `indent` is given. Strings may hold any bytes: those that are not UTF-8 become
-// U+FFFD, where `dump()` would throw.
+// `json` as text, on one line unless `indent` is given. Strings may hold any bytes: invalid UTF-8 becomes U+FFFD, where
+// `dump()` would throw.
 template <typename Json>
 std::string JsonText(const Json& json, int indent = -1) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);

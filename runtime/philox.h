@@ -23,7 +23,7 @@ inline std::array<uint32_t, 4> PhiloxBlock(uint64_t seed, uint64_t counter) {
   return {c[0], c[1], c[2], c[3]};
 }
 
-// A state like a buffer: what the next draw is depends on it alone.
+// A state like a buffer: the next draw depends on it alone.
 struct Generator {
   uint64_t seed = 0;
   uint64_t next = 0;  // of 64-bit draws

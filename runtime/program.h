@@ -1,18 +1,18 @@
 // Runs bundles: the C++ API.
 //
-//   SMELT_ASSIGN_OR_RETURN(auto program, Program::Load("net.smb"));                 // once a process
-//   SMELT_ASSIGN_OR_RETURN(auto instance, Instance::Create(program));               // one a thread of the caller
+//   SMELT_ASSIGN_OR_RETURN(auto program, Program::Load("net.smb"));                 // once per process
+//   SMELT_ASSIGN_OR_RETURN(auto instance, Instance::Create(program));               // one per thread of the caller
 //   Tensor x = Tensor::Empty(DType::kFloat32, {4, 8});
 //   SMELT_ASSIGN_OR_RETURN(std::vector<Datum> outputs, instance->Run({x}));
 //
-// What the caller sees is what eager PyTorch does: arguments that the model writes are written in place, arguments
-// whose geometry it changes (t_, resize_) have another geometry afterwards, and outputs share memory with arguments,
-// buffers and each other as they would there. An output that is an argument is that very tensor.
+// The caller sees what eager PyTorch shows. Arguments that the model writes are written in place. Arguments whose
+// geometry it changes (t_, resize_) have another geometry afterwards. Outputs share memory with arguments, buffers and
+// each other as they would in PyTorch, and an output that is an argument is that very tensor.
 //
-// A Program is immutable and shared by threads. An Instance owns what changes (buffers, working memory, the random
-// generator) and is used by one caller at a time. Loading verifies the bundle's header, metadata and code; the weights
-// are mapped and read when they are needed. Nothing in a bundle executes before the first Run; running a bundle runs
-// its code, so only trust bundles whose origin you trust.
+// A Program is immutable and shared by threads. An Instance owns everything that changes (buffers, working memory, the
+// random generator) and is used by one caller at a time. Loading verifies the bundle's header, metadata and code; the
+// weights are mapped and read when they are needed. Nothing in a bundle executes before the first Run. Running a bundle
+// runs its code, so run only bundles whose origin you trust.
 #ifndef SMELT_RUNTIME_PROGRAM_H_
 #define SMELT_RUNTIME_PROGRAM_H_
 
@@ -43,7 +43,7 @@ struct ArgInfo {
   std::string name;
   ValueKind kind = ValueKind::kTensor;
   DType dtype = DType::kFloat32;  // of a tensor
-  // Sizes that are the same in every call; -1 where they vary.
+  // Sizes that are the same in every call; -1 for sizes that vary.
   std::vector<int64_t> sizes;
   bool has_constant = false;  // the value is baked in: another one is refused
   Datum constant;
@@ -67,9 +67,9 @@ class Instance;
 
 class Program {
  public:
-  // Codes: kNotFound, kPermissionDenied; kDataLoss (not a bundle, cut off, corrupt), kInvalidArgument (a graph);
-  // kUnimplemented (a newer format); kFailedPrecondition (no target of the bundle fits this machine: the message says
-  // which feature is missing); kResourceExhausted.
+  // Loads a bundle. Codes: kNotFound, kPermissionDenied; kDataLoss (not a bundle, truncated, corrupt), kInvalidArgument
+  // (a graph); kUnimplemented (a newer format); kFailedPrecondition (no target of the bundle fits this machine: the
+  // message names the missing feature); kResourceExhausted.
   static absl::StatusOr<std::shared_ptr<const Program>> Load(absl::string_view path,
                                                              const ProgramOptions& options = {});
   // Copies the bytes. `name` stands for the path in messages.
@@ -96,11 +96,11 @@ class Program {
   std::vector<StateInfo> states_;
 };
 
-// Which of the bundle's plans ran: it depends on which arguments share memory.
+// The plan of the bundle that ran: it depends on which arguments share memory.
 enum class AliasVariant { kDistinct, kDuplicate, kOverlap, kEagerOrder };
 const char* Name(AliasVariant v);  // "distinct", "duplicate", "overlap", "eager-order"
 
-// Of one call.
+// Statistics of one call.
 struct CallStats {
   AliasVariant variant = AliasVariant::kDistinct;
   int64_t kernel_launches = 0;
@@ -112,13 +112,13 @@ struct CallStats {
 struct InstanceOptions {
   int threads = 0;  // 0: the program's
   uint64_t seed = 0;
-  // For tests: every buffer of the instance (results, working memory by slot, states) ends or begins at a page that
-  // nobody may touch. Slow.
+  // For tests: every buffer of the instance (results, working memory by slot, states) ends or begins at an inaccessible
+  // page. Slow.
   GuardPages guard = GuardPages::kNone;
   bool time_steps = false;  // Instance::step_times has them: some 50 ns a step
 };
 
-// Of a step of a plan, as `smelt inspect` numbers them.
+// The time of a step of a plan, as `smelt inspect` numbers them.
 struct StepTime {
   int plan = 0, block = 0, step = 0;
   int64_t runs = 0;
@@ -127,37 +127,40 @@ struct StepTime {
 
 class Instance {
  public:
-  // kResourceExhausted where memory is short.
+  // Returns kResourceExhausted if memory is short.
   static absl::StatusOr<std::unique_ptr<Instance>> Create(std::shared_ptr<const Program> program,
                                                           const InstanceOptions& options = {});
   virtual ~Instance() = default;
 
-  // kInvalidArgument: the arguments do not fit the model's signature. kFailedPrecondition: PyTorch would refuse, too,
-  // or the bundle has no plan for this way of sharing memory. Both before anything is written, except where only the
-  // data decide: then what was written is put back where it is small (64 KiB), else the message names the arguments
-  // that may have been written. kResourceExhausted: there is no memory for the call; nothing was written, or the
-  // message names what may have been. Allocates nothing but the outputs at sizes it has seen.
+  // Runs the model. Allocates nothing but the outputs at sizes that it has seen.
+  //
+  // kInvalidArgument: the arguments do not fit the model's signature. kFailedPrecondition: PyTorch would refuse the
+  // call, too, or the bundle has no plan for this way of sharing memory. Both are returned before anything is written,
+  // except where only the data decide. Then small writes (64 KiB) are undone; for larger ones the message names the
+  // arguments that may have been written. kResourceExhausted: there is no memory for the call; nothing was written, or
+  // the message names what may have been.
   absl::StatusOr<std::vector<Datum>> Run(absl::Span<const Datum> args);
   absl::StatusOr<std::vector<Datum>> Run(std::initializer_list<Datum> args) {
     return Run(absl::Span<const Datum>(args.begin(), args.size()));
   }
 
-  // With memory for results from the caller: where *outputs holds a tensor, its dtype and sizes must be the result's,
-  // and the result's values are written there (right away where its layout is the result's and it shares no memory with
-  // an argument, else by a copy); where it holds None, as above. *outputs must have as many elements as the model
-  // outputs, or none.
+  // Runs the model with memory for results from the caller. If *outputs holds a tensor, its dtype and sizes must be the
+  // result's, and the result's values are written there (directly if its layout is the result's and it shares no memory
+  // with an argument, else by a copy). If it holds None, the result is as above. *outputs must have as many elements as
+  // the model has outputs, or none.
   virtual absl::Status RunInto(absl::Span<const Datum> args, std::vector<Datum>* outputs) = 0;
-  // Of the steps that ran so far; none unless InstanceOptions::time_steps.
+  // The times of the steps that ran so far; none unless InstanceOptions::time_steps.
   virtual std::vector<StepTime> step_times() const = 0;
 
   const CallStats& last_call() const { return stats_; }
 
-  // The very tensor: its storage is the instance's. A parameter that no call writes must not be written by the caller.
+  // Returns the state's own tensor, whose storage is the instance's. The caller must not write a parameter that no call
+  // writes.
   virtual Tensor state(int index) const = 0;
-  // Contents and geometry of all states as in the bundle, into the storages there are.
-  // kResourceExhausted where memory is short; then they are as they were.
+  // Resets the contents and geometry of all states to those in the bundle, in the present storages. Returns
+  // kResourceExhausted if memory is short; then the states are as they were.
   virtual absl::Status ResetStates() = 0;
-  // Random draws from here on are a function of the seed and of the calls.
+  // From here on random draws are a function of the seed and of the calls.
   virtual void Seed(uint64_t seed) = 0;
 
  protected:

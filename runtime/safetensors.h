@@ -18,7 +18,8 @@ namespace smelt {
 
 class SafetensorsFile {
  public:
-  // Untrusted: offsets, sizes and names are checked; entries may not overlap the header or reach past the end.
+  // The file is untrusted: offsets, sizes and names are checked; entries may not overlap the header or reach past the
+  // end.
   static absl::StatusOr<std::unique_ptr<SafetensorsFile>> Read(const std::string& path);
 
   struct Entry {
@@ -28,7 +29,7 @@ class SafetensorsFile {
   };
   const std::map<std::string, Entry>& entries() const { return entries_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  // A copy of an entry as a contiguous tensor. Unimplemented for a dtype that smelt has not.
+  // Returns a copy of an entry as a contiguous tensor; Unimplemented for a dtype that smelt does not have.
   absl::StatusOr<Tensor> ReadTensor(absl::string_view name) const;
 
  private:

@@ -1,4 +1,4 @@
-// Walking strided memory: copies between geometries, elements as numbers.
+// Walks strided memory: copies between geometries, elements as numbers.
 #ifndef SMELT_RUNTIME_STRIDED_H_
 #define SMELT_RUNTIME_STRIDED_H_
 
@@ -12,7 +12,7 @@ namespace smelt {
 
 class ThreadPool;
 
-// Memory as an operator sees it. Strides in elements.
+// An operator's view of memory. Strides are in elements.
 struct StridedSpan {
   char* data = nullptr;
   DType dtype = DType::kFloat32;
@@ -26,9 +26,9 @@ struct StridedSpan {
   }
 };
 
-// Element by element, sizes equal, `item_bytes` each; source and destination may be the same memory with the same
-// strides, but must not overlap otherwise. Large copies are spread over the pool (null: not). Rank at most 64.
-// Allocates nothing up to rank 8.
+// Copies element by element, with equal sizes and `item_bytes` each. Source and destination may be the same memory with
+// the same strides, but must not overlap otherwise. Large copies are spread over the pool (not if it is null). The rank
+// is at most 64. Allocates nothing up to rank 8.
 void CopyStrided(char* dst, absl::Span<const int64_t> dst_strides, const char* src,
                  absl::Span<const int64_t> src_strides, absl::Span<const int64_t> sizes, int item_bytes,
                  ThreadPool* pool = nullptr, int width = 1);
@@ -53,12 +53,12 @@ void ForEachElement(const StridedSpan& s, F f) {
   }
 }
 
-// One element as a number; complex: the real part.
+// Returns one element as a number; for complex ones the real part.
 double LoadDouble(const void* p, DType t);
 int64_t LoadInt(const void* p,
                 DType t);  // floating point is truncated; NaN and what does not fit: unspecified, no trap
 std::complex<double> LoadComplex(const void* p, DType t);
-// Rounded to the dtype once; to integers by truncation, to bool by != 0.
+// Rounds once to the dtype; integers are truncated, and bools are != 0.
 void StoreDouble(void* p, DType t, double v);
 void StoreInt(void* p, DType t, int64_t v);
 

@@ -1,5 +1,5 @@
-// The runtime's threads. How work is cut into chunks is the caller's business and must not depend on the number of
-// threads: then results do not either.
+// The runtime's threads. The caller cuts work into chunks, which must not depend on the number of threads: then results
+// do not either.
 //
 //   ThreadPool pool(4);                             // the caller's thread is one of them
 //   pool.For(chunks, 4, [&](int64_t chunk) { ... });
@@ -30,9 +30,9 @@ class ThreadPool {
   int threads() const { return threads_; }
 
   // Runs f(0) ... f(count - 1), each once, in any order, by at most `width` threads; returns when all are done. While
-  // another caller uses the pool, all of it runs on the caller's thread. Allocates nothing, but for the threads at the
-  // first work; those that the system does not give are done without. If a call of f throws, those that have not begun
-  // are left out and the exception comes to the caller when the others are done.
+  // another caller uses the pool, all of it runs on the caller's thread. Allocates nothing except the threads at the
+  // first work; it does without threads that the system refuses. If a call of f throws, calls that have not begun are
+  // left out, and the exception reaches the caller when the others are done.
   template <typename F>
   void For(int64_t count, int width, F&& f) {
     if (count <= 1 || width <= 1 || threads_ <= 1) {

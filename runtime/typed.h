@@ -1,9 +1,9 @@
-// Tensors whose dtype, rank and sizes are part of their C++ type, and what the headers of smelt_cc_library are made of.
+// Tensors whose dtype, rank and sizes are part of their C++ type. The headers of smelt_cc_library are made of these.
 //
 //   auto x = smelt::TensorOf<float, 8, 64>::Empty();
 //   auto y = smelt::TensorOf<float, smelt::kAnySize, 64>::Empty(batch);   // a size that varies is given
 //   x.at(3, 5) = 1;
-//   net::Inputs in{.image = x};                                          // of another type: does not compile
+//   net::Inputs in{.image = x};                                          // another type does not compile
 //
 // Like Tensor, a TensorOf is a handle: copies of it are the same tensor. There is none without memory.
 #ifndef SMELT_RUNTIME_TYPED_H_
@@ -59,7 +59,7 @@ template <> struct DTypeOf<std::complex<double>> { static constexpr DType value 
 // clang-format on
 
 namespace typed_internal {
-// InvalidArgument unless the tensor has this dtype and these sizes.
+// Returns InvalidArgument unless the tensor has this dtype and these sizes.
 absl::Status CheckTensor(const Tensor& t, DType dtype, absl::Span<const int64_t> sizes);
 absl::Status CheckNumResults(size_t got, size_t want);
 }  // namespace typed_internal
@@ -73,13 +73,14 @@ class TensorOf {
   static constexpr std::array<int64_t, kRank> kStaticSizes = {kSizes...};
   static constexpr int kNumVaryingSizes = (0 + ... + (kSizes == kAnySize ? 1 : 0));
 
-  // Row-major, uninitialized. The sizes that vary are given, in order.
+  // Makes a row-major, uninitialized tensor. The arguments are the sizes that vary, in order.
   template <typename... N>
     requires(sizeof...(N) == kNumVaryingSizes)
   static TensorOf Empty(N... varying) {
     return TensorOf(Tensor::Empty(kDType, Sizes({static_cast<int64_t>(varying)...})));
   }
-  // Row-major, over the caller's memory, which must outlive it and all views of it (outputs may be such views).
+  // Makes a row-major tensor over the caller's memory, which must outlive it and all views of it (outputs may be such
+  // views).
   template <typename... N>
     requires(sizeof...(N) == kNumVaryingSizes)
   static TensorOf Borrow(T* data, N... varying) {
@@ -88,7 +89,7 @@ class TensorOf {
     const int64_t bytes = g.NumElements() * static_cast<int64_t>(sizeof(T));
     return TensorOf(Tensor(Storage::Borrow(data, bytes), kDType, std::move(g)));
   }
-  // The same tensor, if it is of this type.
+  // Returns the same tensor, if it has this type.
   static absl::StatusOr<TensorOf> From(Tensor t) {
     if (absl::Status s = typed_internal::CheckTensor(t, kDType, kStaticSizes); !s.ok()) return s;
     return TensorOf(std::move(t));
@@ -123,7 +124,7 @@ class TensorOf {
   Tensor t_;
 };
 
-// For generated code: loads a bundle that must be the very one the code was made for.
+// For generated code: loads a bundle, which must be the one that the code was made for.
 absl::StatusOr<std::shared_ptr<const Program>> LoadBundleFile(absl::string_view path, absl::string_view header_digest,
                                                               const ProgramOptions& options);
 

@@ -1,4 +1,4 @@
-// What a model takes and returns: a tensor, a number, or nothing. (A Value is of a graph: core/ir/graph.h.)
+// A value that a model takes or returns: a tensor, a number, or nothing. (A Value belongs to a graph: core/ir/graph.h.)
 #ifndef SMELT_RUNTIME_VALUE_H_
 #define SMELT_RUNTIME_VALUE_H_
 
@@ -32,7 +32,7 @@ class Datum {
   bool IsString() const { return std::holds_alternative<std::string>(v_); }
   bool IsComplex() const { return std::holds_alternative<std::complex<double>>(v_); }
 
-  // Each for its kind only.
+  // Each accessor is for its kind only.
   const Tensor& tensor() const { return std::get<Tensor>(v_); }
   int64_t as_int() const { return std::get<int64_t>(v_); }
   double as_float() const { return std::get<double>(v_); }

@@ -3,8 +3,8 @@
 //   SMELT_ASSIGN_OR_RETURN(auto file, Container::Open("net.smb", ContentKind::kBundle));
 //   SMELT_ASSIGN_OR_RETURN(std::unique_ptr<fb::BundleT> bundle, LoadBundle(*file));   // decoded, then verified
 //
-// What comes out of LoadBundle is safe to walk: every index is in range, expressions refer backwards, the blocks of a
-// plan form a tree, word counts are the kernels'. What it does not say: that kernels do what their specs say. Running
+// The result of LoadBundle is safe to walk: every index is in range, expressions refer backwards, the blocks of a plan
+// form a tree, and word counts match the kernels. It does not guarantee that kernels do what their specs say. Running
 // an untrusted bundle runs its code; inspecting one is safe.
 #ifndef SMELT_SCHEMA_BUNDLE_H_
 #define SMELT_SCHEMA_BUNDLE_H_
@@ -21,7 +21,7 @@
 
 namespace smelt {
 
-// Raised when an old reader would be wrong about a new file.
+// Raised when an old reader would misread a new file.
 inline constexpr uint32_t kBundleFormat = 1;
 // The calling convention of kernels (fuser/kernel_spec.h).
 inline constexpr uint32_t kKernelAbi = 1;
@@ -29,15 +29,16 @@ inline constexpr uint32_t kKernelAbi = 1;
 // The metadata segment's bytes. Deterministic.
 std::string EncodeBundle(const fb::BundleT& bundle);
 
-// The structure of the table only; nothing in it can be trusted yet. Memory is bounded by a small multiple of the
-// input.
+// Decodes the structure of the table only; nothing in it can be trusted yet. Memory is bounded by a small multiple of
+// the input.
 absl::StatusOr<std::unique_ptr<fb::BundleT>> DecodeBundle(absl::Span<const uint8_t> bytes);
 
-// The meaning. `container` may be null (a bundle that is not packed yet): segments are then not looked at. kDataLoss,
-// or kUnimplemented for a newer format; the message names the plan, the step and the field. Linear in the bundle.
+// Verifies the meaning. `container` may be null (a bundle that is not packed yet); then segments are not checked.
+// Returns kDataLoss, or kUnimplemented for a newer format; the message names the plan, the step and the field. Linear
+// in the bundle.
 absl::Status VerifyBundle(const fb::BundleT& bundle, const Container* container);
 
-// How many numbers a function of numbers takes.
+// Returns the number of operands of a function of numbers.
 inline size_t OperandsOf(fb::NumberFunction f) {
   return f == fb::NumberFunction::Float || f >= fb::NumberFunction::neg ? 1 : 2;
 }

@@ -59,11 +59,11 @@ struct Segment {
   Sha256Digest digest = {};
 };
 
-// A container in memory, immutable. Shared: whoever maps parts of it keeps it alive. Thread-safe.
+// A container in memory, immutable. It is shared: users of mapped parts keep it alive. Thread-safe.
 class Container {
  public:
-  // Errors: as of core/base/file.h where the file cannot be read; kDataLoss where it is no container, cut off or
-  // corrupt; kUnimplemented for a newer version; kInvalidArgument for other content than was asked for.
+  // Opens a file. Errors: those of core/base/file.h if the file cannot be read; kDataLoss if it is not a container,
+  // truncated or corrupt; kUnimplemented for a newer version; kInvalidArgument for other content than requested.
   static absl::StatusOr<std::shared_ptr<const Container>> Open(absl::string_view path, ContentKind content);
   // Copies `bytes`. `name` stands for the path in errors.
   static absl::StatusOr<std::shared_ptr<const Container>> FromMemory(absl::Span<const uint8_t> bytes,
@@ -76,13 +76,13 @@ class Container {
   const std::string& name() const { return name_; }
   int64_t file_bytes() const { return size_; }
   const std::vector<Segment>& segments() const { return segments_; }
-  // The first segment of that kind; -1 if there is none.
+  // Returns the first segment of that kind, or -1 if there is none.
   int Find(SegmentKind kind) const;
   absl::Span<const uint8_t> bytes(int segment) const {
     const Segment& s = segments_[segment];
     return absl::Span<const uint8_t>(data_ + s.offset, static_cast<size_t>(s.size));
   }
-  // Reads the whole segment. kDataLoss if it is not what was written.
+  // Reads the whole segment. Returns kDataLoss if the bytes differ from those that were written.
   absl::Status VerifyDigest(int segment) const;
 
   // Makes a segment's pages executable (and keeps them readable), in place where the file's mapping allows it, else in
@@ -114,7 +114,7 @@ class Container {
 class ContainerWriter {
  public:
   static absl::StatusOr<ContainerWriter> Create(absl::string_view path, ContentKind content);
-  // Into memory: take the bytes with FinishToString().
+  // Writes into memory: take the bytes with FinishToString().
   static ContainerWriter InMemory(ContentKind content);
   ContainerWriter(ContainerWriter&& other) = default;
   ContainerWriter& operator=(ContainerWriter&& other) = delete;

@@ -22,20 +22,20 @@
 
 namespace smelt {
 
-// Structure only: decoded, weight storages have their size but no contents (data() is null). An error for a graph too
-// large for the format (over 10 million nodes, 1 GiB of constants).
+// Encodes the structure only: decoded weight storages have their size but no contents (data() is null). It is an error
+// if a graph is too large for the format (over 10 million nodes, 1 GiB of constants).
 absl::StatusOr<std::string> EncodeGraph(const Graph& g);
 absl::StatusOr<std::unique_ptr<Graph>> DecodeGraph(absl::Span<const uint8_t> bytes);
 
-// Storages without contents are written without.
+// Storages without contents are written without contents.
 absl::Status WriteGraphFile(const Graph& g, absl::string_view path);
 
 struct ReadGraphOptions {
-  // Reads all weights and checks their digest. Else a damaged weight goes unnoticed; all other bytes are always
+  // Reads all weights and checks their digest. Without it, a damaged weight is not detected; all other bytes are always
   // checked.
   bool verify_weights = false;
 };
-// Weights are mapped privately: they may be written, the file does not change. Errors begin with the path.
+// Weights are mapped privately: they may be written, and the file does not change. Errors begin with the path.
 absl::StatusOr<std::unique_ptr<Graph>> ReadGraphFile(absl::string_view path, const ReadGraphOptions& options = {});
 // The same from a container in memory.
 absl::StatusOr<std::string> EncodeGraphFile(const Graph& g);

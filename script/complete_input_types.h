@@ -13,8 +13,8 @@ namespace smelt {
 // A tensor input without strides is contiguous. Unimplemented: names every tensor input that lacks a dtype or sizes.
 absl::Status CompleteInputTypes(Graph& g);
 
-// Results that have no name yet are called as the text calls their values, each name once; numbers are no names.
-// Returns whether one was named.
+// Gives results without a name the name of their value in the text, each name once; numbers are not names. Returns
+// whether any result was named.
 bool NameOutputs(Graph& g);
 
 // "complete-input-types" does both. It stands before inference, which starts from the inputs.

@@ -12,13 +12,13 @@
 
 namespace smelt {
 
-// Lists too: those of a known number of elements that nobody changes. An operator's list is unpacked.
+// Replaces lists too: those with a known number of elements that nobody changes. An operator's list is unpacked.
 absl::Status ReturnElements(Graph& g);
 
-// Tuples alone. Returns a copy, or null when no result is a tuple.
+// Replaces tuples alone. Returns a copy, or null if no result is a tuple.
 std::unique_ptr<Graph> FlattenOutputs(const Graph& imported);
 
-// "return-elements". Needs types: those of a list's elements tell their number.
+// "return-elements". Needs types: the types of a list's elements give their number.
 Pass ReturnElementsPass();
 
 }  // namespace smelt

@@ -1,6 +1,6 @@
-// Types of a whole program, with what they decide.
+// Infers the types of a whole program, and takes the branches that they decide.
 //
-// Inference and simplification take turns: what is known of sizes may decide a branch, whose types are then inferred.
+// Inference and simplification take turns: known sizes may decide a branch, whose types are then inferred.
 #ifndef SMELT_SCRIPT_INFER_SCRIPT_TYPES_H_
 #define SMELT_SCRIPT_INFER_SCRIPT_TYPES_H_
 
@@ -10,7 +10,7 @@
 
 namespace smelt {
 
-// The option of the pass: a program that stays as it was written is not simplified.
+// The option of the pass: a program that must stay as it was written is not simplified.
 struct ScriptOptions {
   bool simplify = true;
 };

@@ -9,16 +9,16 @@
 
 namespace smelt {
 
-// The value of a bool, from constants, from types and from what is known of sizes; nullopt if it may be either.
+// Returns the value of a bool, from constants, types and known sizes; nullopt if it may be either.
 std::optional<bool> KnownCondition(const Graph& g, ValueId v);
 
-// A number that is known, as a double: constants, and integers known from sizes that a double holds exactly.
+// Returns a known number as a double: constants, and integers known from sizes that a double holds exactly.
 std::optional<double> KnownNumber(const Graph& g, ValueId v);
 
-// The block of a prim::If whose condition is known; invalid if it is not, or if that block raises an exception.
+// Returns the block of a prim::If whose condition is known; invalid if it is not, or if that block raises an exception.
 BlockId KnownBranch(const Graph& g, NodeId branch);
 
-// Puts the nodes of one of its blocks in the place of a prim::If.
+// Replaces a prim::If by the nodes of one of its blocks.
 void TakeBranch(Graph& g, NodeId branch, BlockId taken);
 
 }  // namespace smelt

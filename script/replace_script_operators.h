@@ -1,8 +1,8 @@
-// Replaces the operators that only TorchScript has and that a caller of a compiled program cannot tell from simpler
-// ones.
+// Replaces the operators that only TorchScript has and that a caller of a compiled program cannot distinguish from
+// simpler ones.
 //
-//   prim::Print(%x), aten::warn(%m, %l)       ->  gone: a bundle neither prints nor warns
-//   %m = aten::format(%f, %n), in an error    ->  %f: the error is told without the numbers that its text would quote
+//   prim::Print(%x), aten::warn(%m, %l)       ->  nothing: a bundle neither prints nor warns
+//   %m = aten::format(%f, %n), in an error    ->  %f: the error lacks the numbers that its text would quote
 //   %d = prim::device(%x)                     ->  "cpu": programs run on the CPU
 //   %y = prim::data(%x)                       ->  aten::detach(%x)
 #ifndef SMELT_SCRIPT_REPLACE_SCRIPT_OPERATORS_H_
@@ -15,7 +15,7 @@ namespace smelt {
 
 void ReplaceScriptOperators(Graph& g);
 
-// "replace-script-operators". Runs first: a message that is gone needs nothing resolved for it.
+// "replace-script-operators". Runs first: nothing need be resolved for a message that is gone.
 Pass ReplaceScriptOperatorsPass();
 
 }  // namespace smelt

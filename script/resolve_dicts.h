@@ -1,9 +1,9 @@
-// Dictionaries whose keys are constants and that straight code alone changes are resolved, as lists are
-// (resolve_lists.h): what reads an entry becomes the entry, and the dictionary goes.
+// Resolves dictionaries whose keys are constants and that straight code alone changes, as resolve_lists.h resolves
+// lists: a read of an entry becomes the entry, and the dictionary disappears.
 //
 //   %d = prim::DictConstruct(%a, %x); aten::_set_item(%d, %b, %y); %z = aten::__getitem__(%d, %b)   ->   %y
 //
-// keys(), values() and items() are the lists of what is in it then.
+// keys(), values() and items() are the lists of its contents at that point.
 //
 // A dictionary that a loop or a branch changes, or that is passed on as an object, stays as it is.
 #ifndef SMELT_SCRIPT_RESOLVE_DICTS_H_

@@ -1,11 +1,11 @@
 // Lists that straight code builds (append, insert, pop, l[i] = x, ...) become the lists that each of their readers
-// sees: what follows asks of a list only what it was made of. TorchScript unrolls loops over modules, so most lists are
-// such.
+// sees. Later passes need to know only what a list was made of. TorchScript unrolls loops over modules, so most lists
+// are such.
 //
-//   ResolveLists(graph);   // %l = prim::ListConstruct(%a); aten::append(%l, %b); aten::cat(%l, 0)  ->  cat([%a, %b],
-//   0)
+//   ResolveLists(graph);
+//   // %l = prim::ListConstruct(%a); aten::append(%l, %b); aten::cat(%l, 0)   ->   cat([%a, %b], 0)
 //
-// A list that a loop or a branch changes, that is passed on as an object, or whose index is not known, stays as it is.
+// A list stays as it is if a loop or a branch changes it, if it is passed on as an object, or if an index is not known.
 #ifndef SMELT_SCRIPT_RESOLVE_LISTS_H_
 #define SMELT_SCRIPT_RESOLVE_LISTS_H_
 
@@ -14,7 +14,7 @@
 
 namespace smelt {
 
-// Linear in the uses of lists and in what their readers see.
+// Linear in the uses of lists and in the lengths of the lists that their readers see.
 void ResolveLists(Graph& g);
 
 // "resolve-lists".

@@ -1,10 +1,10 @@
-// Tuples are taken apart: a branch or a loop that hands on a tuple hands on its elements, and what takes an element out
-// of a tuple that is made of known ones becomes the element.
+// Replaces tuples by their elements. A branch or a loop that returns a tuple returns its elements, and an operator that
+// takes an element out of a tuple of known elements becomes that element.
 //
 //   %t : (Tensor, Tensor) = prim::Loop(...)   ->   %a : Tensor, %b : Tensor = prim::Loop(...)
 //   %t = prim::TupleConstruct(%a, %b); %z = prim::TupleIndex(%t, 1)   ->   %b
 //
-// What stays a tuple: inputs, results of calls, elements of lists.
+// Inputs, results of calls and elements of lists stay tuples.
 #ifndef SMELT_SCRIPT_RESOLVE_TUPLES_H_
 #define SMELT_SCRIPT_RESOLVE_TUPLES_H_
 

@@ -1,6 +1,6 @@
-// What TorchScript's text asks before it computes, and what can be answered before the program runs: branches on None,
-// on numbers, on dtypes and ranks; loops that count or fill lists of numbers; lists of sizes. Python functions that a
-// script calls, such as torch.nn.functional's, begin with a page of such questions.
+// Answers questions of TorchScript's text before the program runs: branches on None, on numbers, on dtypes and ranks;
+// loops that count or fill lists of numbers; lists of sizes. Python functions that a script calls, such as
+// torch.nn.functional's, begin with a page of such questions.
 #ifndef SMELT_SCRIPT_SIMPLIFY_SCRIPT_H_
 #define SMELT_SCRIPT_SIMPLIFY_SCRIPT_H_
 
@@ -9,8 +9,8 @@
 
 namespace smelt {
 
-// Whether anything was changed: then types that could not be inferred before may be now. Before inference
-// (`inferred` false) only what the text itself says is used; after it, what is known of sizes too, outside of loops,
+// Returns whether anything was changed: then types that could not be inferred before may be now. Before inference
+// (`inferred` false) only facts of the text itself are used. After it, known sizes are used too, outside of loops,
 // whose first round may be all that inference has seen. Linear in the nodes.
 bool SimplifyScript(Graph& g, bool inferred);
 

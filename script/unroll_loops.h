@@ -1,13 +1,13 @@
-// TorchScript's loops of a constant number of trips become straight code where that tells what they do:
-// - those around an operator whose result's size the data decide (nonzero, a mask as an index): each of these sizes has
-//   a name of its own then;
-// - those that fill a list which is returned, whose length is asked for, or that holds numbers: it is known how long;
-// - those that take tensors or words out of lists: it is known which;
-// - those without tensors: what they count is known.
+// Turns TorchScript's loops with a constant number of trips into straight code if that shows what they do:
+// - loops around an operator whose result's size depends on data (nonzero, a mask as an index): each of these sizes
+//   then has a name of its own;
+// - loops that fill a list that is returned, whose length is needed, or that holds numbers: its length is known;
+// - loops that take tensors or words out of lists: the elements are known;
+// - loops without tensors: their counts are known.
 //
 //   UnrollLoops(graph);   // for i in range(3): x[x > i] = 0
 //
-// A loop that may end early stays as it is, and one whose code would grow beyond some thousand nodes.
+// A loop that may end early stays as it is, and so does one whose code would grow beyond some thousand nodes.
 #ifndef SMELT_SCRIPT_UNROLL_LOOPS_H_
 #define SMELT_SCRIPT_UNROLL_LOOPS_H_
 
@@ -15,7 +15,7 @@
 
 namespace smelt {
 
-// Whether there was one.
+// Returns whether there was one.
 bool UnrollLoops(Graph& g);
 
 }  // namespace smelt

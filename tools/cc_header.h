@@ -1,7 +1,7 @@
-// C++ for one bundle: a header with its inputs and outputs as types, and what stands behind it.
+// C++ for one bundle: a header with its inputs and outputs as types, and the code behind it.
 //
-//   SMELT_ASSIGN_OR_RETURN(CcFiles files, MakeCc(bundle, container, {.cc_namespace = "digits", .header =
-//   "m/digits.h"}));
+//   CcOptions options = {.cc_namespace = "digits", .header = "m/digits.h"};
+//   SMELT_ASSIGN_OR_RETURN(CcFiles files, MakeCc(bundle, container, options));
 #ifndef SMELT_TOOLS_CC_HEADER_H_
 #define SMELT_TOOLS_CC_HEADER_H_
 
@@ -23,7 +23,7 @@ struct CcFiles {
   std::string header, source;
   std::string object;  // ELF, the bundle's bytes; if embedded
 };
-// Unimplemented for a model that refuses every call. `container_bytes`: the bundle's file.
+// Unimplemented for a model that refuses every call. `container_bytes` are those of the bundle's file.
 absl::StatusOr<CcFiles> MakeCc(const fb::BundleT& bundle, absl::string_view container_bytes, const CcOptions& options);
 
 // A relocatable object for x86-64 with `bytes` as read-only data at a page, from the symbol NAME to NAME_end.

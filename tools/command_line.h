@@ -14,21 +14,21 @@ namespace smelt {
 
 class CommandLine {
  public:
-  // `options` are the names that take a value, `flags` those that do not. InvalidArgument names what is not known, and
-  // what is.
+  // `options` are the names that take a value, `flags` those that do not. InvalidArgument names an unknown option, and
+  // the known ones.
   static absl::StatusOr<CommandLine> Parse(const std::vector<std::string>& args,
                                            const std::vector<std::string>& options,
                                            const std::vector<std::string>& flags);
   const std::vector<std::string>& positional() const { return positional_; }
   bool Has(absl::string_view name) const { return values_.count(std::string(name)) != 0; }
   std::string Get(absl::string_view name, absl::string_view fallback = "") const;
-  // InvalidArgument if it is no whole number in [min, max].
+  // InvalidArgument if it is not an integer in [min, max].
   absl::StatusOr<int64_t> GetInt(absl::string_view name, int64_t fallback, int64_t min, int64_t max) const;
-  // InvalidArgument if one of these options was given: it would have no effect. `where` says beside what: "with
+  // InvalidArgument if one of these options was given: it would have no effect. `where` names the reason: "with
   // --inputs".
   absl::Status RefuseWithoutEffect(const std::vector<std::string>& names, absl::string_view where) const;
-  // InvalidArgument if a file that an option of `writes` names is another's of these, or is one that is read: a
-  // positional argument, or of an option of `reads`; or if it has no name. Files of several are separated by commas.
+  // InvalidArgument if a file that an option of `writes` names is also that of another of these options, or is read: as
+  // a positional argument, or by an option of `reads`; or if it has no name. Several files are separated by commas.
   // Devices may be shared. Positional arguments are files from `first_file` on.
   absl::Status CheckFiles(const std::vector<std::string>& reads, const std::vector<std::string>& writes,
                           size_t first_file = 0) const;
@@ -38,7 +38,7 @@ class CommandLine {
   std::map<std::string, std::string> values_;
 };
 
-// Whether two paths lead to one regular file, or would.
+// Returns whether two paths lead to one regular file, or would.
 bool AreOneFile(const std::string& a, const std::string& b);
 
 // argv[1..] with @FILE replaced by the lines of FILE.

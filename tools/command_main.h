@@ -1,4 +1,4 @@
-// What the programs of smelt's command line have in common around their work.
+// The frame around the work of smelt's command-line programs.
 //
 //   int main(int argc, char** argv) { return smelt::RunProgram("smelt", [&] { return Main(argc, argv); }); }
 #ifndef SMELT_TOOLS_COMMAND_MAIN_H_
@@ -8,9 +8,9 @@
 
 namespace smelt {
 
-// Runs `body` and returns the program's exit code: that of `body`, or 6 where memory is short, or where `body`
-// succeeded but what it printed to standard output could not be written. A closed standard stream stays unusable: files
-// that `body` opens do not take its place.
+// Runs `body` and returns the program's exit code: that of `body`, or 6 if memory is short, or if `body` succeeded but
+// its output to standard output could not be written. A closed standard stream stays unusable: files that `body` opens
+// do not take its place.
 int RunProgram(const char* name, const std::function<int()>& body);
 
 }  // namespace smelt

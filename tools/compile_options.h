@@ -13,13 +13,13 @@
 namespace smelt {
 
 extern const char kCompileOptionsHelp[];
-// Names of those that take a value, and of the flags, with `more` of the command's own.
+// The names of the options that take a value, and of the flags, with `more` of the command's own.
 std::vector<std::string> CompileOptionNames(std::vector<std::string> more);
 std::vector<std::string> CompileFlagNames(std::vector<std::string> more);
 
 absl::Status ReadCompileOptions(const CommandLine& line, CompileOptions& options, KernelCache::Options& cache);
 
-// What a bundle's bytes depend on besides the model and the compiler: "targets x86-64-v3,x86-64-v4 variants auto fuse".
+// Describes the options that a bundle's bytes depend on: "targets x86-64-v3,x86-64-v4 variants auto fuse".
 std::string Describe(const CompileOptions& options);
 
 }  // namespace smelt

@@ -1,4 +1,4 @@
-// Which models a batch converts, and where each goes.
+// Finds the models that a batch converts, and the path of each bundle.
 #ifndef SMELT_TOOLS_CONVERT_INPUTS_H_
 #define SMELT_TOOLS_CONVERT_INPUTS_H_
 
@@ -16,10 +16,10 @@ struct ConvertInput {
   int64_t bytes = 0;
 };
 
-// A folder stands for all models in it, at any depth and behind symbolic links, with their paths in the folder; what is
-// left out (a link back to a folder above it, one that leads nowhere) is said on standard error. A file stands for
-// itself, with the path as given (an absolute one, or one that leaves the working directory: with its name). Ordered by
-// `relative`. NotFound for what is not there; InvalidArgument for two models that would go to one bundle, naming both,
+// A folder stands for all models in it, at any depth and behind symbolic links, with their paths in the folder.
+// Standard error names what is left out (a link back to a folder above it, one that leads nowhere). A file stands for
+// itself, with the path as given (an absolute path, or one that leaves the working directory: with its name). Ordered
+// by `relative`. NotFound for a missing path; InvalidArgument for two models that would become one bundle, naming both,
 // for a file of another kind, and if there are no models at all.
 absl::StatusOr<std::vector<ConvertInput>> FindConvertInputs(const std::vector<std::string>& paths);
 

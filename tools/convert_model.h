@@ -16,11 +16,11 @@ struct ConvertPlaces {
 };
 ConvertPlaces PlacesOf(const std::string& out_dir, const ConvertInput& input);
 
-// What a bundle depends on besides its model: the options, and the bytes of this very program.
+// Identifies everything that a bundle depends on besides its model: the options, and the bytes of this very program.
 std::string ConvertIdentity(const CompileOptions& options);
 
-// A model is skipped if a record says that this content, with these options and this compiler, became the bundle that
-// is there. The record is written after the bundle, both whole or not at all.
+// A model is skipped if a record says that this content, with these options and this compiler, became the present
+// bundle. The record is written after the bundle, both whole or not at all.
 ConvertRecord ConvertModel(const ConvertInput& input, const ConvertPlaces& places, const CompileOptions& options,
                            const std::string& identity);
 

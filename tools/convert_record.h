@@ -1,4 +1,5 @@
-// What became of one model of a batch: a line of the log, a row of the report, and what the next run skips it by.
+// The outcome of one model of a batch: a line of the log, a row of the report, and the record by which the next run
+// skips it.
 #ifndef SMELT_TOOLS_CONVERT_RECORD_H_
 #define SMELT_TOOLS_CONVERT_RECORD_H_
 
@@ -21,13 +22,13 @@ struct ConvertRecord {
   std::string error;
   std::vector<ReportOperator> unsupported;
   std::vector<ReportKernel> kernels;
-  // SHA-256 of model, options and compiler; of the bundle, its header's digest (container.h), which covers all of it.
+  // SHA-256 of model, options and compiler; for the bundle, its header's digest (container.h), which covers all of it.
   std::string input_digest, bundle_digest;
 };
 
 nlohmann::ordered_json LogLine(const ConvertRecord& r);  // docs/json.md
 std::string Encode(const ConvertRecord& r);              // everything, on one line
-// False if the text is not what Encode gave.
+// Returns false if Encode did not write the text.
 bool Decode(const std::string& text, ConvertRecord& r);
 ReportModel ToReport(const ConvertRecord& r, const std::string& name);
 

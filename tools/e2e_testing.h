@@ -1,4 +1,4 @@
-// A model through every stage, as the command line takes it there: for tests.
+// Takes a model through every stage, as the command line does: for tests.
 #ifndef SMELT_TOOLS_E2E_TESTING_H_
 #define SMELT_TOOLS_E2E_TESTING_H_
 
@@ -22,19 +22,19 @@ std::string ModelPath(const std::string& folder, const std::string& name);
 // A path in the test's own folder.
 std::string Scratch(const std::string& name);
 
-// A graph that a test holds as text, its overloads and types completed as a script's are.
+// Parses a graph that a test holds as text; its overloads and types are completed as a script's are.
 absl::StatusOr<std::unique_ptr<Graph>> ParseModel(absl::string_view text);
 
-// Such a graph compiled to a bundle NAME.smb for x86-64-v3, loaded: an instance of it.
+// Compiles such a graph to a bundle NAME.smb for x86-64-v3, loads it and returns an instance.
 absl::StatusOr<std::unique_ptr<Instance>> InstanceOf(absl::string_view text, const std::string& name);
 
 absl::StatusOr<CompileStats> CompileModel(const std::string& model_path, const std::string& bundle_path,
                                           const CompileOptions& options);
-// "" if the case beside the model holds; else what is different, or the error, with the stage in front.
+// Returns "" if the case beside the model holds; else the difference or the error, with the stage in front.
 std::string CompileAndRunCase(const std::string& folder, const std::string& name, const CompileOptions& options,
                               CompileStats* stats = nullptr, CaseReport* report = nullptr);
-// The case again, on the bundle that CompileAndRunCase has just made, with every buffer that a kernel is given ending,
-// then beginning, at a page that nobody may touch.
+// Runs the case again, on the bundle that CompileAndRunCase has just made. Every buffer of a kernel ends, then begins,
+// at an inaccessible page.
 std::string RunGuardedCase(const std::string& folder, const std::string& name);
 
 }  // namespace smelt

@@ -19,7 +19,7 @@ enum ExitCode {
   kExitBug = 70,          // a bug in smelt
 };
 
-// For a status that came from reading or running something. Where a file was to be written, see WriteExitCodeOf.
+// For a status of reading or running something. See WriteExitCodeOf for files that are written.
 inline ExitCode ExitCodeOf(const absl::Status& s) {
   switch (s.code()) {
     case absl::StatusCode::kOk:
@@ -42,8 +42,7 @@ inline ExitCode ExitCodeOf(const absl::Status& s) {
   }
 }
 
-// For a status that came from something whose inputs have been read: files that cannot be reached are those to be
-// written.
+// For a status of work whose inputs have been read: unreachable files are those to be written.
 inline ExitCode WriteExitCodeOf(const absl::Status& s) {
   switch (s.code()) {
     case absl::StatusCode::kNotFound:

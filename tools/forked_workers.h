@@ -1,10 +1,10 @@
-// Work on numbered items in processes of their own, so that one that crashes or is killed harms no other.
+// Works on numbered items in processes of their own, so that one that crashes or is killed harms no other.
 //
 //   ForkedWorkers workers([] { auto state = Prepare(); return [state](int item) { return Work(state, item); }; });
 //   workers.Give(7);
 //   for (const ForkedWorkers::Outcome& o : workers.Wait(/*milliseconds=*/100, /*wake=*/-1)) Use(o.item, o.answer);
 //
-// Processes are forked from the caller, which must have no other thread, and are used again for further items. They end
+// Processes are forked from the caller, which must have no other thread, and are reused for further items. They end
 // with the caller, however it ends.
 #ifndef SMELT_TOOLS_FORKED_WORKERS_H_
 #define SMELT_TOOLS_FORKED_WORKERS_H_
@@ -36,9 +36,9 @@ class ForkedWorkers {
   ForkedWorkers& operator=(const ForkedWorkers&) = delete;
 
   int busy() const;
-  // To an idle process, else to a new one. ResourceExhausted if there can be none.
+  // Gives the item to an idle process, else to a new one. ResourceExhausted if none can be started.
   absl::Status Give(int item);
-  // Waits until something has an outcome, `milliseconds` have passed, or the descriptor `wake` can be read.
+  // Waits until there is an outcome, `milliseconds` have passed, or the descriptor `wake` can be read.
   std::vector<Outcome> Wait(int milliseconds, int wake);
 
  private:

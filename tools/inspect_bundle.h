@@ -1,4 +1,4 @@
-// What is in a bundle, as JSON (docs/json.md) and for people. Reads the metadata only, which LoadBundle has checked;
+// Describes a bundle, as JSON (docs/json.md) and for people. Reads only the metadata, which LoadBundle has checked;
 // needs no compiler.
 #ifndef SMELT_TOOLS_INSPECT_BUNDLE_H_
 #define SMELT_TOOLS_INSPECT_BUNDLE_H_
@@ -12,7 +12,8 @@
 
 namespace smelt {
 
-// What `smelt inspect --json` prints. kResourceExhausted for a bundle of a few bytes that takes gigabytes to describe.
+// Returns the output of `smelt inspect --json`; kResourceExhausted for a bundle of a few bytes that takes gigabytes to
+// describe.
 absl::StatusOr<nlohmann::ordered_json> DescribeBundle(const fb::BundleT& bundle, const Container& file);
 // Such a description for people, a line a part.
 std::string DescriptionText(const nlohmann::ordered_json& description);

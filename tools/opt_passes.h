@@ -25,8 +25,8 @@ PassPipeline OptPasses();
 // The options among "json", "dot", "html" and "explain" that a pass heeds.
 std::vector<std::string> OptionsOf(const Pass& pass);
 
-// What --explain prints after a pass of the compiler: a convention, the edges that fused and those that did not. "" for
-// passes without an explanation.
+// Returns the output of --explain after a pass of the compiler: a convention, the edges that fused and those that did
+// not. "" for passes without an explanation.
 std::string Explanation(const Pass& pass, PassContext& context);
 
 }  // namespace smelt

@@ -29,7 +29,7 @@ struct ReportModel {
   std::vector<ReportOperator> unsupported;
 };
 
-// Of the bundle's metadata.
+// Returns the kernels of the bundle's metadata.
 std::vector<ReportKernel> KernelsOf(const fb::BundleT& bundle);
 
 // The same models give the same page; models are listed as given.

@@ -1,4 +1,4 @@
-// What a compilation did, as JSON.
+// The statistics of a compilation, as JSON.
 #ifndef SMELT_TOOLS_STATS_H_
 #define SMELT_TOOLS_STATS_H_
 

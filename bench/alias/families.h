@@ -1,5 +1,5 @@
-// Families of graphs on which the alias database must be linear: every combination of branches, loops, containers,
-// views, writes and calls that one could think of, at any size.
+// Families of graphs on which the alias database must be linear: all kinds of combinations of branches, loops,
+// containers, views, writes and calls, at any size.
 #ifndef SMELT_BENCH_ALIAS_FAMILIES_H_
 #define SMELT_BENCH_ALIAS_FAMILIES_H_
 
@@ -19,25 +19,25 @@ struct Family {
   std::string name;
   std::function<std::unique_ptr<Graph>(int64_t nodes)> make;  // about so many nodes, blocks' nodes included
 };
-// Those that are written out, in a stable order.
+// The families that are written out, in a stable order.
 std::vector<Family> NamedFamilies();
-// One that repeats a random tile: a few nested statements over a few values, lists, tuples and dictionaries that flow
-// from each tile to the next.
+// A family that repeats a random tile: a few nested statements over a few values, lists, tuples and dictionaries that
+// flow from each tile to the next.
 Family TiledFamily(uint64_t seed);
 
 // Nodes and edges: inputs of nodes, results of blocks.
 int64_t NodesAndEdges(const Graph& g);
 
-// What a pass over the graph asks: of every value whether it is written and whether it shares memory with the one
-// before it, and more of each kind of question. Returns how many answers were yes.
+// Asks the queries of a pass over the graph: for every value whether it is written and whether it shares memory with
+// the one before it, and more of each kind of query. Returns the number of positive answers.
 int64_t AskAll(const Graph& g, const AliasDb& db);
-// As many questions, of random values.
+// Asks as many queries, about random values.
 int64_t AskAtRandom(const Graph& g, const AliasDb& db, std::mt19937_64& rng);
 
 enum class Order { kFront, kBack, kRandom };
-// Inserts readers and writers and erases them again, at `places` places, asking a question after each edit.
+// Inserts readers and writers and erases them again, at `places` places, with a query after each edit.
 void InsertAndErase(Graph& g, const AliasDb& db, int64_t places, Order order, std::mt19937_64& rng);
-// Takes out what lets memory out or calls code that is not seen, one node after the other, asking after each.
+// Removes the nodes that let memory escape or call unknown code, one after the other, with a query after each.
 void RemoveEscapes(Graph& g, const AliasDb& db, int64_t at_most, Order order);
 
 }  // namespace smelt

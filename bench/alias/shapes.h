@@ -25,9 +25,9 @@ const Shape* FindShape(const std::string& name);
 // 75 convolutions, 72 batch norms with leaky_relu_, 23 residual additions in place, 2 times upsample and cat, 3 heads:
 // with its constants and lists, about as many nodes as a scripted and inlined YOLOv3.
 std::unique_ptr<Graph> MakeYolo();
-// As TorchScript has them before anything is simplified, with the branches that ask whether the model is being trained:
-// a detector of that shape whose stages are `scale` times as long, and a Transformer of 12 * scale layers with dropout
-// and caches that it writes.
+// As TorchScript has them before anything is simplified, with the branches on training mode: a detector of that shape
+// whose stages are `scale` times as long, and a Transformer of 12 * scale layers with dropout and caches that it
+// writes.
 std::unique_ptr<Graph> MakeScriptedDetector(int64_t scale);
 std::unique_ptr<Graph> MakeScriptedTransformer(int64_t scale);
 

@@ -1,5 +1,5 @@
-// The digest of something large, computed on all cores: the SHA-256 of the SHA-256 digests of its blocks of 16 MiB, one
-// after the other. What is no longer than one block has its plain SHA-256.
+// The digest of large data, computed on all cores: the SHA-256 of the SHA-256 digests of its blocks of 16 MiB, one
+// after the other. Data no longer than one block have their plain SHA-256.
 //
 //   Sha256Digest d = BlockDigest(bytes);                    // in one go
 //   BlockHasher h; h.Update(a); h.Update(b); h.Finish();    // the same as of a and b joined
@@ -19,10 +19,10 @@ class BlockHasher {
  public:
   static constexpr size_t kBlockBytes = 16 << 20;
 
-  // Blocks that lie in `bytes` as a whole are hashed side by side.
+  // Blocks that lie in `bytes` as a whole are hashed in parallel.
   void Update(absl::Span<const uint8_t> bytes);
 
-  // The digest of all that was given; the hasher is then as new.
+  // Returns the digest of all bytes so far. The hasher is then as new.
   Sha256Digest Finish();
 
  private:

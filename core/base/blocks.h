@@ -1,4 +1,4 @@
-// Work on the blocks of something large, on all cores.
+// Works on the blocks of large data, on all cores.
 //
 //   std::vector<uint32_t> sums(n);
 //   ForEachBlock(n, [&](int64_t i) { sums[i] = Sum(Block(i)); });
@@ -15,8 +15,8 @@
 
 namespace smelt {
 
-// Adds a thread that runs `work`. Returns false where the system gives no thread, or no memory for one: the caller then
-// does with those it has. `work` must not throw.
+// Adds a thread that runs `work`. Returns false if the system gives no thread, or no memory for one: the caller then
+// works with the threads that it has. `work` must not throw.
 template <typename F>
 bool StartThread(std::vector<std::thread>& threads, F work) {
   try {

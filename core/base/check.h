@@ -1,12 +1,12 @@
-// Assertions about our own code: a failed one prints where, what and the values, and aborts.
+// Assertions about our own code: a failed one prints the place, the condition and the values, and aborts.
 //
 //   SMELT_CHECK(index < size()) << "asked for value " << index;
 //   SMELT_CHECK_EQ(node.inputs.size(), 2);
 //   SMELT_CHECK_OK(graph.Verify());
 //
-// For bugs of smelt only. What a file, a caller or the machine can get wrong is an absl::Status, never a CHECK.
-// SMELT_DCHECK and its siblings are compiled, but cost nothing, where NDEBUG is defined (the default build); they are
-// on in the dbg and sanitizer configurations.
+// For bugs of smelt only. Mistakes of a file, a caller or the machine are an absl::Status, never a CHECK. SMELT_DCHECK
+// and its siblings are compiled, but cost nothing, where NDEBUG is defined (the default build); they are on in the dbg
+// and sanitizer configurations.
 #ifndef SMELT_CORE_BASE_CHECK_H_
 #define SMELT_CORE_BASE_CHECK_H_
 
@@ -109,13 +109,13 @@ std::unique_ptr<std::string> NotOk(const absl::Status& status, const char* text)
 #define SMELT_CHECK_GT(a, b) SMELT_CHECK_OP_(true, a, b, >)
 #define SMELT_CHECK_GE(a, b) SMELT_CHECK_OP_(true, a, b, >=)
 
-// For a Status or a StatusOr; the message says what the status says.
+// For a Status or a StatusOr; the message includes the status's message.
 #define SMELT_CHECK_OK(expression)                                                                               \
   while (auto smelt_check_failed = ::smelt::check_internal::NotOk(::smelt::check_internal::AsStatus(expression), \
                                                                   "check failed: " #expression))                 \
   ::smelt::check_internal::Failure(__FILE__, __LINE__, *smelt_check_failed).stream()
 
-// Control cannot come here.
+// Marks a place that control cannot reach.
 #define SMELT_UNREACHABLE() ::smelt::check_internal::Failure(__FILE__, __LINE__, "unreachable").stream()
 
 #ifdef NDEBUG

@@ -1,12 +1,12 @@
-// Whole files: read, mapped, written. Errors name the path and say what the system said.
+// Whole files: read, mapped, written. Errors name the path and the system's message.
 //
 //   SMELT_ASSIGN_OR_RETURN(std::string text, ReadFile("a.ir"));
-//   SMELT_ASSIGN_OR_RETURN(MappedFile file, MapFile("a.smb"));   // pages come when they are touched
+//   SMELT_ASSIGN_OR_RETURN(MappedFile file, MapFile("a.smb"));   // pages are read when they are touched
 //   SMELT_RETURN_IF_ERROR(WriteFileAtomically("b.smb", bytes));
 //
 // Codes of reading: kNotFound, kPermissionDenied, kResourceExhausted (no space, no memory, too many files),
 // kInvalidArgument (a directory, a named pipe, a name that is too long), kUnavailable (anything else). Codes of writing
-// are the same, but kUnavailable also where the name cannot be a file's.
+// are the same, but also kUnavailable if the name cannot be a file's.
 #ifndef SMELT_CORE_BASE_FILE_H_
 #define SMELT_CORE_BASE_FILE_H_
 
@@ -26,7 +26,7 @@ namespace smelt {
 // descriptor.
 absl::StatusOr<int> OpenFile(absl::string_view path);
 
-// The file's bytes; also of a pipe or a file of /proc, whose size is not known beforehand.
+// Returns the file's bytes, also for a pipe or a file of /proc, whose size is not known beforehand.
 absl::StatusOr<std::string> ReadFile(absl::string_view path);
 
 // A file in memory, read-only, unmapped by the destructor. The address is page aligned and stays when the object moves.
@@ -54,15 +54,15 @@ class MappedFile {
 
 absl::StatusOr<MappedFile> MapFile(absl::string_view path);
 
-// A file that is being written, and that exists under its name only once it is whole.
+// A file that is being written, and that exists under its name only once it is complete.
 //
 //   SMELT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create("b.smb"));
 //   SMELT_RETURN_IF_ERROR(file.Append(bytes));
 //   SMELT_RETURN_IF_ERROR(file.Commit());   // without it nothing is left of the file
 //
 // Symbolic links are followed: the file that they lead to is replaced and the links stay. A device, a pipe, a socket or
-// a descriptor of this process (/dev/stdout, /dev/fd/N) is never replaced: it is written as the bytes come, so what a
-// failure leaves there is not defined. Mode 0644 less the umask.
+// a descriptor of this process (/dev/stdout, /dev/fd/N) is never replaced: bytes are written as they come, so its
+// contents after a failure are undefined. The mode is 0644 without the umask's bits.
 class OutputFile {
  public:
   static absl::StatusOr<OutputFile> Create(absl::string_view path);
@@ -70,11 +70,11 @@ class OutputFile {
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&& other) noexcept;
 
-  // Whether bytes go to something that keeps its place, in order and for good: then there is no WriteAt.
+  // Returns whether bytes go to something that keeps its position, in order and irrevocably. Then there is no WriteAt.
   bool is_stream() const { return temporary_.empty(); }
   absl::Status Append(absl::string_view bytes);
   absl::Status WriteAt(int64_t offset, absl::string_view bytes);
-  // The bytes are on the disk when it returns.
+  // When it returns, the bytes are on the disk.
   absl::Status Commit();
 
  private:
@@ -86,11 +86,11 @@ class OutputFile {
   int fd_ = -1;
 };
 
-// Removes a temporary file of an OutputFile whose writer has ended without it. One that somebody writes stays.
+// Removes a temporary file of an OutputFile whose writer has ended without it. A file that somebody writes stays.
 void RemoveAbandonedOutput(const std::string& temporary);
 
-// Replaces the file at `path` whole: a reader, and a crash at any moment, sees the old file or the new one, never a
-// part. The bytes are on the disk when it returns. Devices, pipes and links are treated as OutputFile says.
+// Replaces the file at `path` as a whole: a reader, and a crash at any moment, sees the old file or the new one, never
+// a part. When it returns, the bytes are on the disk. Devices, pipes and links are treated as OutputFile says.
 absl::Status WriteFileAtomically(absl::string_view path, absl::string_view bytes);
 absl::Status WriteFileAtomically(absl::string_view path, absl::Span<const uint8_t> bytes);
 

@@ -1,10 +1,10 @@
-// A table from StrongIds to values: an array, where a hash table would go through memory at random.
+// A table from StrongIds to values: an array, since a hash table would access memory at random.
 //
 //   IdMap<ValueId, int> tensor_of;
 //   tensor_of[v] = 3;
 //   if (const int* t = tensor_of.Find(v)) ...
 //
-// Its size is that of the largest index. Where an index is used again, by another generation, the newest entry stays.
+// Its size is that of the largest index. If an index is reused by another generation, the newest entry stays.
 #ifndef SMELT_CORE_BASE_ID_MAP_H_
 #define SMELT_CORE_BASE_ID_MAP_H_
 
@@ -17,7 +17,7 @@ namespace smelt {
 template <typename Id, typename T>
 class IdMap {
  public:
-  // Room for ids of indices below `bound`.
+  // Reserves room for ids of indices below `bound`.
   void Reserve(size_t bound) { entries_.reserve(bound); }
   const T* Find(Id id) const {
     if (id.index >= entries_.size()) return nullptr;

@@ -1,6 +1,6 @@
-// Which of a line's elements topk, kthvalue, median and mode name: where several are equal it hangs on how PyTorch's
-// CPU kernels move them, which these functions follow move by move. Elements are named by their places in [0, n);
-// `less` compares two.
+// Finds the elements of a line that topk, kthvalue, median and mode name. Among equal elements the answer depends on
+// how PyTorch's CPU kernels move them, which these functions follow move by move. Elements are named by their places in
+// [0, n); `less` compares two.
 #ifndef SMELT_CORE_BASE_ORDER_STATISTICS_H_
 #define SMELT_CORE_BASE_ORDER_STATISTICS_H_
 
@@ -13,8 +13,8 @@
 
 namespace smelt {
 
-// The first k, 0 <= k <= n, by `before`, in its order if `sorted`: topk. Which of equal ones these are, and in which
-// order, the algorithms of C++'s library decide in PyTorch, as they do here.
+// topk: finds the first k, 0 <= k <= n, by `before`, in its order if `sorted`. Among equal elements the algorithms of
+// C++'s library decide which they are, and in which order, in PyTorch as here.
 template <typename Before>
 std::vector<int64_t> TopPlaces(int64_t n, int64_t k, bool sorted, Before before) {
   std::vector<int64_t> at(static_cast<size_t>(n));
@@ -29,7 +29,8 @@ std::vector<int64_t> TopPlaces(int64_t n, int64_t k, bool sorted, Before before)
   return at;
 }
 
-// Of the k-th smallest, 0 <= k < n. `less` has NaN above all numbers. A quickselect whose pivots are medians of three.
+// Finds the k-th smallest element, 0 <= k < n. `less` has NaN above all numbers. A quickselect whose pivots are medians
+// of three.
 template <typename Less>
 int64_t KthPlace(int64_t n, int64_t k, Less less) {
   std::vector<int64_t> at(static_cast<size_t>(n));
@@ -64,8 +65,8 @@ int64_t KthPlace(int64_t n, int64_t k, Less less) {
   return at[k];
 }
 
-// Of the lower one in the middle, n > 0: of equal ones in the order of their places. A NaN is the median, the first
-// one, or is left out.
+// Finds the median, n > 0: the lower one of two in the middle, and among equal ones by the order of their places. A NaN
+// is the median (the first one), or is left out.
 template <typename Less, typename IsNan>
 int64_t MedianPlace(int64_t n, bool ignore_nan, Less less, IsNan is_nan) {
   std::vector<int64_t> at(static_cast<size_t>(n));
@@ -82,8 +83,8 @@ int64_t MedianPlace(int64_t n, bool ignore_nan, Less less, IsNan is_nan) {
   return *middle;
 }
 
-// Of the most frequent, the smallest of those, n > 0. Unknown where there are NaN among many: PyTorch sorts by an order
-// that is none.
+// Finds the most frequent element, and the smallest of several such, n > 0. Unknown if there are NaN among many
+// elements: PyTorch's order of those is not an order.
 template <typename Less, typename IsNan>
 std::optional<int64_t> ModePlace(int64_t n, Less less, IsNan is_nan) {
   constexpr int64_t kSortedByInsertion = 16;

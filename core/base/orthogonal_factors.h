@@ -1,8 +1,8 @@
-// Factors with orthonormal columns, in double: A = Q R, A = U diag(s) V^H, and A = V diag(w) V^H of a Hermitian A.
-// Q R is LAPACK's (Householder's reflections, whose signs are fixed). Singular vectors and eigenvectors are defined up
-// to a factor of magnitude 1, and PyTorch does not promise which: those here are of Jacobi's rotations (Golub and Van
-// Loan, "Matrix Computations", 8.5 and 8.6) and, of larger symmetric matrices, of a tridiagonal one. Cost: O(m n^2) for
-// Q R, some ten times as much in all for a tridiagonal matrix, and a sweep of Jacobi's.
+// Factors with orthonormal columns, in double: A = Q R, A = U diag(s) V^H, and A = V diag(w) V^H of a Hermitian A. Q R
+// is LAPACK's (Householder's reflections, whose signs are fixed). Singular vectors and eigenvectors are defined up to a
+// factor of magnitude 1, which PyTorch leaves open. Those here come from Jacobi's rotations (Golub and Van Loan,
+// "Matrix Computations", 8.5 and 8.6) and, for larger symmetric matrices, from a tridiagonal one. Cost: O(m n^2) for Q
+// R, some ten times as much in all for a tridiagonal matrix, and as much per sweep of Jacobi's.
 #ifndef SMELT_CORE_BASE_ORTHOGONAL_FACTORS_H_
 #define SMELT_CORE_BASE_ORTHOGONAL_FACTORS_H_
 
@@ -78,25 +78,26 @@ Columns<T> Identity(size_t n) {
   return one;
 }
 
-// Appends columns that are orthonormal to those there and to each other, until there are `count`.
+// Appends columns that are orthonormal to the present ones and to each other, until there are `count`.
 template <typename T>
 void Complete(size_t rows, size_t count, Columns<T>& u) {
   for (size_t axis = 0; u.size() < count && axis < rows; ++axis) {
     std::vector<T> x(rows, T(0));
     x[axis] = 1;
-    // Twice is enough: what the first pass leaves by rounding the second takes away.
+    // Twice is enough: the second pass removes the rounding errors of the first.
     for (int pass = 0; pass < 2; ++pass) {
       for (const std::vector<T>& have : u) SubtractTimes(have, Dot(have, x), 0, x);
     }
     const double size = std::sqrt(SquaredNorm(x));
-    // The squared distances of all axes from the span add up to the columns that lack, so not all can be below this.
+    // The squared distances of all axes from the span add up to the number of missing columns, so not all can be below
+    // this.
     if (size * size * static_cast<double>(rows) < .5) continue;
     for (T& v : x) v /= size;
     u.push_back(std::move(x));
   }
 }
 
-// Whether `x` has a NaN or an infinity.
+// Returns whether `x` has a NaN or an infinity.
 template <typename T>
 bool IsFinite(const Columns<T>& a) {
   for (const std::vector<T>& column : a) {
@@ -161,7 +162,7 @@ struct Tridiagonal {
   }
 
   // Makes T diagonal, so that A = Q diag(diagonal) Q^T: by rotations from its end to its beginning, each sweep shifted
-  // by an eigenvalue of its upper corner (8.3.3, mirrored). False: it did not converge.
+  // by an eigenvalue of its upper corner (8.3.3, mirrored). Returns false if it did not converge.
   bool Diagonalize() {
     const size_t n = diagonal.size();
     for (size_t l = 0; l < n; ++l) {
@@ -204,7 +205,7 @@ struct Tridiagonal {
   }
 };
 
-// Rows up to which Jacobi's rotations take no longer.
+// Up to so many rows Jacobi's rotations take no longer.
 constexpr size_t kFewRows = 16;
 
 }  // namespace orthogonal_internal
@@ -214,7 +215,7 @@ struct QrFactors {
   Columns<T> q, r;
 };
 
-// Of `a`, columns of m rows each. Q has min(m, n) columns or, if `complete`, m; R as many rows.
+// Factors `a`, columns of m rows each. Q has min(m, n) columns or, if `complete`, m; R has as many rows.
 template <typename T>
 QrFactors<T> FactorQr(Columns<T> a, size_t m, bool complete) {
   namespace in = orthogonal_internal;
@@ -264,8 +265,8 @@ struct SingularFactors {
   bool ok = true;         // false of a matrix that has a NaN or an infinity
 };
 
-// Of `a`, columns of m rows each: U and V have min(m, n) columns or, if `full`, m and n. Without `vectors` both are
-// empty.
+// Factors `a`, columns of m rows each: U and V have min(m, n) columns or, if `full`, m and n. Without `vectors` both
+// are empty.
 template <typename T>
 SingularFactors<T> FactorSingular(Columns<T> a, size_t m, bool full, bool vectors) {
   namespace in = orthogonal_internal;
@@ -285,7 +286,7 @@ SingularFactors<T> FactorSingular(Columns<T> a, size_t m, bool full, bool vector
     return out;
   }
   const double scale = in::Normalize(a);
-  // The columns are turned until they are orthogonal: then a V = U diag(s).
+  // The columns are rotated until they are orthogonal: then a V = U diag(s).
   Columns<T> v = in::Identity<T>(vectors ? n : 0);
   bool turned = n > 1;
   for (int sweep = 0; turned && sweep < in::kMaxSweeps; ++sweep) {
@@ -327,8 +328,8 @@ struct EigenFactors {
   Columns<T> vectors;
 };
 
-// Of a Hermitian matrix, of which only the lower or the upper triangle is looked at. Of one that has a NaN or an
-// infinity, all is NaN.
+// Factors a Hermitian matrix, of which only the lower or the upper triangle is read. If it has a NaN or an infinity,
+// all results are NaN.
 template <typename T>
 EigenFactors<T> FactorHermitian(Columns<T> a, bool upper) {
   namespace in = orthogonal_internal;

@@ -1,12 +1,12 @@
-// Memory that cannot be had, as an error value.
+// Failed allocations, as an error value.
 //
 //   absl::Status Executor::RunInto(...) {
 //     return CatchOutOfMemory([&] { return Call(...); });   // "out of memory: no memory for 324 bytes"
 //   }
 //
-// smelt throws nothing of its own but this: where memory is short the standard library's containers throw
-// std::bad_alloc, and what allocates in another way throws OutOfMemory, which is one. Functions that a host process
-// calls catch it at their border.
+// smelt throws nothing of its own but this: if memory is short, the standard library's containers throw std::bad_alloc,
+// and code that allocates in another way throws OutOfMemory, which is one. Functions that a host process calls catch it
+// at their border.
 #ifndef SMELT_CORE_BASE_OUT_OF_MEMORY_H_
 #define SMELT_CORE_BASE_OUT_OF_MEMORY_H_
 
@@ -30,11 +30,11 @@ class OutOfMemory : public std::bad_alloc {
   char text_[64];
 };
 
-// kResourceExhausted in these words; without any if there is not even memory for them.
+// kResourceExhausted with this message; without any message if there is not even memory for it.
 absl::Status OutOfMemoryStatus(const char* what) noexcept;
 
-// Runs `body`, which returns an absl::Status or an absl::StatusOr. If memory is short, returns kResourceExhausted. What
-// else a library throws is a bug: kInternal.
+// Runs `body`, which returns an absl::Status or an absl::StatusOr. If memory is short, returns kResourceExhausted. Any
+// other exception of a library is a bug: kInternal.
 template <typename Body>
 auto CatchOutOfMemory(Body&& body) -> decltype(body()) {
   try {

@@ -1,5 +1,5 @@
-// The last line of defence around a compilation: a bug of smelt that shows as a failed SMELT_CHECK or as an exception
-// ends the work, not the process that asked for it.
+// The last line of defence around a compilation: a bug of smelt that causes a failed SMELT_CHECK or an exception ends
+// the work, not the process that asked for it.
 //
 //   absl::Status s = Recovered("compile", [&]() -> absl::Status {
 //     WorksOnPass("fuse");
@@ -7,11 +7,11 @@
 //   });
 //   s.message() == "fuse: aten::add.Tensor (model.py:3): fuse.cc:41: check failed: n > 0; this is a bug in smelt"
 //
-// Within `work`, on this thread, a failed check throws. That is the one exception that smelt throws, and this the place
-// where it ends, with what the standard library throws: everything else answers with a Status. Threads that `work`
-// starts need a Recovered of their own. Objects are destroyed as their scopes are left, so that temporary files go and
-// locks open; what `work` wrote to beyond them is in no known state and is to be thrown away. A check that fails while
-// a destructor runs, and every signal (SIGSEGV, a stack that is used up), still ends the process.
+// Within `work`, on this thread, a failed check throws. That is the one exception that smelt throws, and it ends here,
+// as do those of the standard library; everything else returns a Status. Threads that `work` starts need a Recovered of
+// their own. Objects are destroyed as their scopes are left, so that temporary files disappear and locks open. Other
+// memory that `work` wrote is in an unknown state and must be discarded. A check that fails while a destructor runs,
+// and every signal (SIGSEGV, a stack overflow), still ends the process.
 #ifndef SMELT_CORE_BASE_RECOVER_H_
 #define SMELT_CORE_BASE_RECOVER_H_
 
@@ -24,14 +24,14 @@
 
 namespace smelt {
 
-// Notes what this thread works on, for the message if it goes wrong. A new pass forgets the node; a node is its
-// operator and its place in the model's source, which may be empty. Both cost a copy of a short string, and nothing
-// outside of a Recovered.
+// Notes the pass and the node that this thread works on, for the message if it fails. A new pass forgets the node. A
+// node is its operator and its place in the model's source, which may be empty. Both cost a copy of a short string, and
+// nothing outside of a Recovered.
 void WorksOnPass(absl::string_view pass);
 void WorksOnNode(absl::string_view op, absl::string_view source);
 
-// What `work` returns; else an Internal error that names the pass and the node, or ResourceExhausted where memory or
-// threads ran out. `pass` is the first one.
+// Returns the status of `work`; or an Internal error that names the pass and the node, or ResourceExhausted if memory
+// or threads ran out. `pass` is the first pass.
 absl::Status Recovered(absl::string_view pass, absl::FunctionRef<absl::Status()> work);
 
 template <typename T>

@@ -34,7 +34,7 @@ class Sha256Hasher {
   void Update(absl::string_view bytes) { Update(bytes.data(), bytes.size()); }
   void Update(const void* data, size_t size);
 
-  // The digest of all that was given; the hasher is then as new.
+  // Returns the digest of all bytes so far. The hasher is then as new.
   Sha256Digest Finish();
 
  private:
@@ -46,7 +46,7 @@ Sha256Digest Sha256(absl::Span<const uint8_t> bytes);
 Sha256Digest Sha256(absl::string_view bytes);
 
 std::string ToHex(const Sha256Digest& digest);
-// Nothing if `hex` is not 64 hexadecimal digits.
+// Returns nothing if `hex` is not 64 hexadecimal digits.
 std::optional<Sha256Digest> Sha256FromHex(absl::string_view hex);
 
 }  // namespace smelt

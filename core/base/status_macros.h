@@ -1,4 +1,4 @@
-// Handing errors up, with what the caller knows added on the way.
+// Returns errors to the caller, with context added on the way.
 //
 //   absl::StatusOr<Graph> Load(absl::string_view path) {
 //     SMELT_ASSIGN_OR_RETURN(MappedFile file, MapFile(path));

@@ -1,12 +1,13 @@
-// An index into an arena that cannot be mistaken for another arena's, and that outlives what it names safely.
+// An index into an arena that cannot be mistaken for another arena's, and that safely outlives the object that it
+// names.
 //
 //   using NodeId = StrongId<struct NodeTag>;
 //   NodeId id(/*index=*/7, /*generation=*/1);
 //   if (id.valid() && nodes_[id.index].generation == id.generation) ...
 //
-// A slot that is freed and used again counts its generation up, so a stale id is told from a live one. Generation 0 is
-// no slot's: a default-constructed id is invalid. Ordered by index, then generation; hashes with Abseil; prints as "#7"
-// or, when its slot was used before, "#7.2".
+// A slot that is freed and reused increments its generation, so a stale id is detected. Generation 0 belongs to no
+// slot: a default-constructed id is invalid. Ids are ordered by index, then generation. They hash with Abseil and print
+// as "#7" or, if the slot was used before, "#7.2".
 #ifndef SMELT_CORE_BASE_STRONG_ID_H_
 #define SMELT_CORE_BASE_STRONG_ID_H_
 

@@ -1,6 +1,5 @@
-// Integer arithmetic modulo 2^n, as PyTorch's kernels and Python's bounded stand-ins have it: what overflows wraps
-// around in two's complement, where C++'s signed operators have no meaning. Other number types are computed as they
-// are.
+// Integer arithmetic modulo 2^n, as in PyTorch's kernels: overflow wraps around in two's complement, where C++'s signed
+// operators are undefined. Other number types are computed as usual.
 #ifndef SMELT_CORE_BASE_WRAPPING_H_
 #define SMELT_CORE_BASE_WRAPPING_H_
 

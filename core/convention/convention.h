@@ -1,12 +1,13 @@
-// What a caller of a functionalized graph sees beyond plain results, as a stack of layers. Each layer hides one problem
-// from all below it and has its own index type, so that an argument position of one layer cannot be used in another by
-// mistake.
+// The effects of a functionalized graph on its caller beyond plain results, as a stack of layers. Each layer hides one
+// problem from all layers below it and has its own index type, so that an argument position of one layer cannot be used
+// in another by mistake.
 //
-//   caller's arguments   --duplicates-->  distinct tensors  --overlaps-->  memories  --mutations, outputs-->  the pure
-//   graph
+//   caller's arguments  --duplicates-->  distinct tensors  --overlaps-->  memories
+//                       --mutations, outputs-->  the pure graph
 //
-// The pure graph's outputs are: first the mutated memories' final contents, then what the outputs layer refers to, each
-// once. This is data: functionalize/ writes it, schema/ stores it, the evaluator and the runtime run it.
+// The pure graph's outputs are first the final contents of mutated memories, then the values that the outputs layer
+// refers to, each once. This is data: functionalize/ writes it, schema/ stores it, the evaluator and the runtime
+// execute it.
 #ifndef SMELT_CORE_CONVENTION_CONVENTION_H_
 #define SMELT_CORE_CONVENTION_CONVENTION_H_
 
@@ -19,9 +20,8 @@
 
 namespace smelt {
 
-// An attribute of a smelt::assert_size that holds for the example and is taken to hold for a call's sizes: of other
-// calls PyTorch makes other views, or lays something out in another way, so that they are not refused but run in eager
-// order.
+// An attribute of a smelt::assert_size that holds for the example and is assumed for a call's sizes. For other calls
+// PyTorch makes other views, or chooses another layout, so they are not refused but run in eager order.
 inline constexpr char kElseInOrder[] = "else_in_order";
 
 struct Convention {

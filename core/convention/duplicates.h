@@ -10,7 +10,7 @@
 
 namespace smelt {
 
-// Which caller arguments are the same tensor. Identity where none are.
+// The caller's arguments that are the same tensor. The identity if there are none.
 struct DuplicatesLayer {
   std::vector<DistinctIndex> inner_of_outer;  // by CallerIndex
   std::string ToString() const;

@@ -1,7 +1,7 @@
 // Positions in the numberings of the calling convention's layers.
 //
-//   caller's arguments  --duplicates-->  distinct tensors  --overlaps-->  memories  --mutations, outputs-->  graph
-//   outputs
+//   caller's arguments  --duplicates-->  distinct tensors  --overlaps-->  memories
+//                       --mutations, outputs-->  graph outputs
 #ifndef SMELT_CORE_CONVENTION_LAYER_INDEX_H_
 #define SMELT_CORE_CONVENTION_LAYER_INDEX_H_
 

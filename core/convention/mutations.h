@@ -1,6 +1,6 @@
-// What the program changes of arguments and states: contents of memories, region by region, then geometry and storages
-// of tensors. On the way in storages that grow are grown; on the way out contents that were computed elsewhere are
-// copied back, then handles take their final geometry.
+// The changes that the program makes to arguments and states: contents of memories, region by region, then geometry and
+// storages of tensors. On the way in, storages that grow are grown. On the way out, contents that were computed
+// elsewhere are copied back, then handles take their final geometry.
 #ifndef SMELT_CORE_CONVENTION_MUTATIONS_H_
 #define SMELT_CORE_CONVENTION_MUTATIONS_H_
 
@@ -12,7 +12,7 @@
 
 namespace smelt {
 
-// What has happened to arguments (and states) when the call returns. Geometry first, then data.
+// The changes to an argument (or a state) when the call returns. Geometry first, then data.
 struct MutatedInput {
   bool is_state = false;
   DistinctIndex arg;      // if not is_state
@@ -20,7 +20,7 @@ struct MutatedInput {
   bool geometry = false;  // t_, squeeze_, resize_…: final_geometry holds afterwards
   bool storage = false;   // set_: it lives in `final_source` afterwards
   SymbolicGeometry final_geometry;
-  // For storage: where it now lives.
+  // For storage: the memory in which it then lives.
   enum class Source { kOwn, kMemory, kGraphOutput } final_source = Source::kOwn;
   MemoryIndex final_memory;
   DistinctIndex final_from;       // of a memory with several arguments: the one that final_geometry counts from

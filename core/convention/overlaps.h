@@ -1,5 +1,5 @@
-// Arguments that share bytes become views of one memory. On the way in each distinct argument is found in its memory;
-// what is written is written there, so the way out is empty.
+// Arguments that share bytes become views of one memory. On the way in each distinct argument is found in its memory.
+// Writes happen there, so the way out is empty.
 #ifndef SMELT_CORE_CONVENTION_OVERLAPS_H_
 #define SMELT_CORE_CONVENTION_OVERLAPS_H_
 
@@ -10,7 +10,7 @@
 
 namespace smelt {
 
-// Which memory each distinct argument lives in.
+// The memory of each distinct argument.
 struct OverlapsLayer {
   std::vector<MemoryIndex> memory_of;  // by DistinctIndex; non-tensors: -1
   int num_memories = 0;                // states' storages follow: memory num_argument_memories + storage index

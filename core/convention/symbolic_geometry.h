@@ -10,7 +10,7 @@
 
 namespace smelt {
 
-// Geometry over a memory, in elements of dtype; the offset is relative to the argument's own data (memories of one
+// The geometry over a memory, in elements of dtype. The offset is relative to the argument's own data (memories of one
 // argument) or absolute (states).
 struct SymbolicGeometry {
   DType dtype = DType::kFloat32;

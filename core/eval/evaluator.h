@@ -1,10 +1,10 @@
-// The reference evaluator: runs a graph node by node over strided storages, as eager PyTorch does. Slow and obvious;
-// the oracle.
+// The reference evaluator: runs a graph node by node over strided storages, as eager PyTorch does. It is slow and
+// plain, and serves as the oracle.
 //
 //   EvalResult r = *EvaluateGraph(graph, {EvalValue(x), EvalValue(int64_t{3})}, {});
 //   r.outputs[0].tensor()
 //
-// Mutations write the argument's storage; views share it; t_, set_, resize_ change the argument's own handle. Pure
+// Mutations write the argument's storage, views share it, and t_, set_, resize_ change the argument's own handle. Pure
 // graphs run too: smelt::view, smelt::write_region, smelt::materialize and smelt::FusionGroup.
 #ifndef SMELT_CORE_EVAL_EVALUATOR_H_
 #define SMELT_CORE_EVAL_EVALUATOR_H_
@@ -98,22 +98,22 @@ class EvalValue {
   bool is_tuple_ = false;
 };
 
-// Sees every byte that the nodes of the graph (not what happens inside a node) read and write, and where every tensor
-// lives.
+// Sees every byte that the nodes of the graph read and write (not the accesses inside a node), and the memory of every
+// tensor.
 class EvalObserver {
  public:
   virtual ~EvalObserver() = default;
-  // Before a node: the arguments that its schema reads, then those that it writes, as tensors (geometry over a
-  // storage).
+  // Called before a node with the arguments that its schema reads, then those that it writes, as tensors (geometry over
+  // a storage).
   virtual void OnNode(const Graph&, NodeId, absl::Span<const Tensor> /*read*/, absl::Span<const Tensor> /*written*/) {}
-  // After a node: the value of each output; and of block parameters when they are bound.
+  // Called after a node with the value of each output, and with those of block parameters when they are bound.
   virtual void OnValue(const Graph&, ValueId, const EvalValue&) {}
 };
 
 struct EvalOptions {
   EvalObserver* observer = nullptr;
   std::shared_ptr<EvalGenerator> generator;  // used where a call names none; a fresh one with seed 0 if null
-  // The tensors of the weights, by index into Graph::weights. Empty: the graph's own storages are used, and written.
+  // The tensors of the weights, by index into Graph::weights. If empty, the graph's own storages are used, and written.
   std::vector<Tensor> weights;
   int64_t max_steps = int64_t{1} << 32;  // nodes run, then an error: a loop that does not end
   int64_t max_tensor_bytes = int64_t{1} << 36;
@@ -126,16 +126,16 @@ struct EvalResult {
 // A copy of the weights that keeps their sharing of storages: state for several calls in a row.
 std::vector<Tensor> CopyWeights(const Graph& g);
 
-// `args` are the user inputs in order (weights are not among them). Size symbols take their values from the arguments.
+// `args` are the user inputs in order, without weights. Size symbols take their values from the arguments.
 absl::StatusOr<EvalResult> EvaluateGraph(const Graph& g, absl::Span<const EvalValue> args,
                                          const EvalOptions& options = {});
 
-// One operator on concrete values, without a graph.
+// Runs one operator on concrete values, without a graph.
 absl::StatusOr<std::vector<EvalValue>> EvaluateOp(OpName op, absl::Span<const EvalValue> args,
                                                   const EvalOptions& options = {});
 
-// Runs a pure graph as its convention says: prologue, graph, epilogue. Afterwards arguments (and weights) are as the
-// caller would see them; the outputs are those of the original graph, with the aliasing it would have.
+// Runs a pure graph by its convention: prologue, graph, epilogue. Afterwards arguments (and weights) are as the caller
+// would see them. The outputs are those of the original graph, and alias each other as there.
 absl::StatusOr<EvalResult> RunConvention(const Graph& pure, const Convention& convention,
                                          absl::Span<const EvalValue> args, const EvalOptions& options = {});
 

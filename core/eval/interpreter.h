@@ -21,8 +21,8 @@ absl::StatusOr<std::vector<EvalValue>> RunGraph(State& state, const Graph& g, ab
                                                 absl::flat_hash_map<std::string, int64_t> symbols = {},
                                                 absl::flat_hash_map<std::string, int64_t>* symbols_after = nullptr);
 
-// The values of size symbols that inputs show: those of tensors' sizes and of integers. An error if an input does not
-// fit its type.
+// Takes the values of size symbols from the inputs: from tensors' sizes and from integers. It is an error if an input
+// does not fit its type.
 absl::Status BindSymbols(const Graph& g, absl::Span<const EvalValue> inputs,
                          absl::flat_hash_map<std::string, int64_t>& symbols);
 

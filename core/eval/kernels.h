@@ -79,7 +79,7 @@ void ForEachIndex(absl::Span<const int64_t> sizes, F f) {
   }
 }
 
-// All elements in row-major order.
+// Reads all elements in row-major order.
 template <typename T>
 std::vector<T> Read(const Tensor& t) {
   std::vector<T> out;
@@ -113,7 +113,7 @@ auto WithNumber(DType t, F f) {
 std::vector<char> ReadBytes(const Tensor& t);
 void WriteBytes(const Tensor& t, const std::vector<char>& bytes);
 
-// `from` broadcast to the sizes of `to`, cast to its dtype; everything is read before anything is written.
+// Copies `from`, broadcast to the sizes of `to` and cast to its dtype; everything is read before anything is written.
 absl::Status CopyInto(const Tensor& to, const Tensor& from);
 // A fresh tensor with the same elements.
 Tensor CopyWithStrides(const Tensor& t, absl::Span<const int64_t> strides);
@@ -130,14 +130,14 @@ bool ToBool(const EvalValue& v);
 
 // --- calls ---
 
-// What one evaluation carries along.
+// The state of one evaluation.
 struct State {
   EvalOptions options;
   std::shared_ptr<EvalGenerator> generator;
   int64_t steps = 0;
   int depth = 0;
   bool pure = false;  // results are laid out as their types say
-  // Where the memory of a smelt::view counts from, in bytes, for storages of arguments; 0 for all others.
+  // The start of the memory of a smelt::view, in bytes, for storages of arguments; 0 for all others.
   absl::flat_hash_map<const Storage*, int64_t> origins;
   absl::flat_hash_map<int, int64_t> argument_origins;  // by DistinctIndex, where several arguments are in one memory
   std::vector<std::shared_ptr<Storage>> kept;          // those in `origins`
@@ -152,7 +152,7 @@ struct Call {
   const std::string& name() const { return op.op().name(); }
   const EvalValue& Arg(absl::string_view name) const;  // None if there is no such argument
   bool Has(absl::string_view name) const { return !Arg(name).IsNone(); }
-  // The schema's types were checked; an argument that is None or absent gives `d`.
+  // The schema's types were checked. An argument that is None or absent gives `d`.
   Tensor T(absl::string_view name) const;  // undefined if None
   int64_t I(absl::string_view name, int64_t d = 0) const;
   double D(absl::string_view name, double d = 0) const;
@@ -160,7 +160,7 @@ struct Call {
   std::vector<int64_t> Ints(absl::string_view name) const;
   std::vector<double> Doubles(absl::string_view name) const;
   std::vector<Tensor> Tensors(absl::string_view name) const;  // undefined for None
-  // Of a window's argument: given once for all dims, or one each; none: `d`.
+  // A window's argument: given once for all dims, or one each; `d` if it is missing.
   std::vector<int64_t> PerDim(absl::string_view name, int dims, int64_t d) const;
   absl::Status Error(absl::string_view message) const { return op.Error(message); }
   absl::Status Unsupported(absl::string_view message) const { return op.Unsupported(message); }
@@ -174,10 +174,10 @@ absl::StatusOr<Call> MakeCall(State& state, OpName op, absl::Span<const EvalValu
 absl::StatusOr<Values> Run(State& state, OpName op, absl::Span<const EvalValue> args);
 // The first result, a tensor.
 absl::StatusOr<Tensor> Run1(State& state, absl::string_view op, std::vector<EvalValue> args);
-// What inference says of the results: dtype, sizes and strides, as fresh tensors of zeros.
+// Makes the results that inference describes (dtype, sizes and strides) as fresh tensors of zeros.
 absl::StatusOr<std::vector<Tensor>> OutputsOf(const Call& c);
 absl::StatusOr<Tensor> OutputOf(const Call& c);
-// Whether a tensor of these sizes (not negative) takes more than the options' limit.
+// Returns whether a tensor of these sizes (not negative) takes more than the options' limit.
 bool IsTooLarge(const Call& c, DType dtype, absl::Span<const int64_t> sizes);
 absl::StatusOr<Tensor> NewTensor(const State& state, DType dtype, absl::Span<const int64_t> sizes,
                                  absl::Span<const int64_t> strides);
@@ -190,7 +190,7 @@ inline EvalValue None() { return EvalValue(); }
 // dim in [0, max(rank, 1)), or PyTorch's error.
 absl::StatusOr<int> Dim(const Call& c, int64_t dim, int rank);
 
-// What PyTorch adds up in memory of half types, it rounds at each step.
+// Rounds at each step the sums that PyTorch accumulates in memory of half types.
 template <typename T>
 T Rounded(DType dtype, T v) {
   if constexpr (std::is_same_v<T, double>) {
@@ -200,7 +200,7 @@ T Rounded(DType dtype, T v) {
   return v;
 }
 
-// By full name, or by name for every overload that is not written to.
+// Kernels are added by full name, or by name for every overload that writes nothing.
 void AddMemoryKernels(KernelTable& t);
 void AddCompositeKernels(KernelTable& t);
 void AddFactoryKernels(KernelTable& t);
@@ -223,9 +223,9 @@ absl::StatusOr<Values> Number(Call& c);  // arithmetic of Python numbers
 absl::Status CheckNoInternalOverlap(const Call& c, const Tensor& written);
 absl::Status CheckNoPartialOverlap(const Call& c, const Tensor& written, const Tensor& read);
 absl::Status CheckApart(const Call& c, const Tensor& written, const Tensor& read, OperandSharing rule);
-// Of an elementwise write in a pure graph, which reads first: that it is the same.
+// Checks that an elementwise write in PyTorch gives the same as one in a pure graph, which reads first.
 absl::Status CheckOrder(const Call& c, const Tensor& written, const Tensor& read);
-// copy_ that reads what it has written: one element after the other. False where there is no such need.
+// Makes a copy_ that reads what it has written: one element after the other. Returns false if there is no such need.
 absl::StatusOr<bool> CopyInOrder(const Call& c, const Tensor& to, const Tensor& from);
 
 }  // namespace smelt::eval_internal

@@ -1,4 +1,4 @@
-// What a schema says about the memory of one argument or result: `Tensor(a!)`, `Tensor(a|b)`, `Tensor(a -> *)`,
+// The schema's statement about the memory of one argument or result: `Tensor(a!)`, `Tensor(a|b)`, `Tensor(a -> *)`,
 // `Tensor(*)`.
 #ifndef SMELT_CORE_IR_ALIAS_INFO_H_
 #define SMELT_CORE_IR_ALIAS_INFO_H_
@@ -10,17 +10,18 @@ namespace smelt {
 
 struct AliasInfo {
   // The alias sets before and after the call, as written, in order of writing; "*" is the wildcard. Without "->" both
-  // are equal. Both empty: nothing is said of this level (a list of which only the elements alias something).
+  // are equal. If both are empty, there is no statement about this level (for a list of which only the elements alias
+  // something).
   std::vector<std::string> before, after;
   bool is_write = false;
-  // What is said of the elements of a container: `Tensor(a!)[]`, `(Tensor(a), Tensor(b))`. Parallel to the elements of
-  // a tuple or dictionary, one entry for a list; empty if nothing is said of any. An Optional is not a level of its
-  // own.
+  // The statement about the elements of a container: `Tensor(a!)[]`, `(Tensor(a), Tensor(b))`. Parallel to the elements
+  // of a tuple or dictionary, one entry for a list; empty if there is none for any element. An Optional is not a level
+  // of its own.
   std::vector<AliasInfo> contained;
 
   bool IsWildcardBefore() const { return before.size() == 1 && before[0] == "*"; }
   bool IsWildcardAfter() const { return after.size() == 1 && after[0] == "*"; }
-  // Nothing is said, here or inside.
+  // Returns whether there is no statement, here or inside.
   bool IsEmpty() const {
     for (const AliasInfo& c : contained) {
       if (!c.IsEmpty()) return false;

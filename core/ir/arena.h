@@ -1,6 +1,6 @@
-// Storage for the things that ids name: chunked, so that references stay valid while others are added and nothing is
-// copied when it grows; freed slots are used again, last freed first, with the next generation, so that an id of what
-// was freed is told. Private to core/ir.
+// Storage for the objects that ids name. It is chunked, so that references stay valid while others are added and
+// nothing is copied when it grows. Freed slots are reused, last freed first, with the next generation, so that an id of
+// a freed object is detected. Private to core/ir.
 #ifndef SMELT_CORE_IR_ARENA_H_
 #define SMELT_CORE_IR_ARENA_H_
 
@@ -39,14 +39,14 @@ class Arena {
     return Id(index, slot.generation);
   }
 
-  // The object is replaced by a new one at once, so that its memory goes.
+  // The object is replaced by a new one at once, so that its memory is released.
   void Free(Id id) {
     Slot& slot = SlotAt(id.index);
     std::destroy_at(&slot.object);
     std::construct_at(&slot.object);
     slot.is_live = false;
     --live_;
-    // A slot whose generations are used up is never used again: 16 bytes-odd lost in 2^32 reuses.
+    // A slot whose generations are used up is never reused: some 16 bytes are lost in 2^32 reuses.
     if (++slot.generation != 0) free_.push_back(id.index);
   }
 
@@ -80,12 +80,12 @@ class Arena {
   }
 
  private:
-  // Apart, so that Get is small enough to be inlined.
+  // A separate function, so that Get is small enough to be inlined.
   ABSL_ATTRIBUTE_NOINLINE ABSL_ATTRIBUTE_COLD static void Stale(Id id) {
     SMELT_CHECK(false) << "stale or invalid id " << id;
   }
-  // Fusion makes a graph of a few nodes for every group, which should not pay for more; a walk over a large graph is
-  // faster where neighbours lie together. So chunks double in size, up to a limit.
+  // Fusion makes a graph of a few nodes for every group, which should not pay for more. A walk over a large graph is
+  // faster if neighbours lie together. So chunks double in size, up to a limit.
   static constexpr uint32_t kFirst = 16, kLast = 4096;
   static constexpr uint32_t kDoublings = std::countr_zero(kLast / kFirst);
   static uint32_t ChunkSize(size_t chunk) { return chunk < kDoublings ? kFirst << chunk : kLast; }
@@ -98,7 +98,7 @@ class Arena {
     const uint32_t chunk = static_cast<uint32_t>(std::bit_width(i / kFirst)) - 1;
     return {chunk, i - (kFirst << chunk)};
   }
-  // What tells a stale id stands beside what is asked most of an object: one line of the cache for both.
+  // The data that detect a stale id stand beside the most used fields of an object: one line of the cache for both.
   struct Slot {
     uint32_t generation = 1;
     bool is_live = false;

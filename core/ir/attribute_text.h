@@ -11,15 +11,16 @@
 
 namespace smelt {
 
-// Reads the value of an attribute, up to the ',' or ']' that ends it. `hint`, where given, is the type of the constant
-// that the attribute is the value of: PyTorch prints true as 1, an empty list without its kind and one-element tensors
+// Reads the value of an attribute, up to the ',' or ']' that ends it. `hint`, if given, is the type of the constant
+// that has the attribute as its value: PyTorch prints true as 1, an empty list without its kind and one-element tensors
 // without geometry. A graph ("<Graph>") is read as a null std::shared_ptr<Graph>.
 absl::StatusOr<Attribute> ParseAttribute(Cursor& cursor, const Type* hint);
 
-// Appends what ParseAttribute reads back to an equal attribute given the same hint.
+// Appends text that ParseAttribute reads back to an equal attribute with the same hint.
 void AppendAttribute(const Attribute& attribute, const Type* hint, std::string& out);
 
-// Equality; tensors by dtype, geometry's sizes and strides, and bytes of their elements; graphs are never equal.
+// Returns whether two attributes are equal. Tensors are compared by dtype, sizes and strides, and bytes of their
+// elements; graphs are never equal.
 bool SameAttribute(const Attribute& a, const Attribute& b);
 
 }  // namespace smelt

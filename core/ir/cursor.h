@@ -1,5 +1,5 @@
-// Reads text character by character and says where it stood when something was wrong: "relu.ir:3:12: expected ')',
-// found 'x'". Shared by the parsers of types, graphs and schemas. Never reads past the end; copies nothing.
+// Reads text character by character, and reports the position of an error: "relu.ir:3:12: expected ')', found 'x'".
+// Shared by the parsers of types, graphs and schemas. Never reads past the end; copies nothing.
 #ifndef SMELT_CORE_IR_CURSOR_H_
 #define SMELT_CORE_IR_CURSOR_H_
 
@@ -33,7 +33,7 @@ class Cursor {
   void SkipSpacesAndComments();  // and "# ..." to the line's end
   bool AtLineEnd() const { return AtEnd() || Peek() == '\n' || Peek() == '\r'; }
 
-  // These skip spaces before what they look for.
+  // These skip spaces before the token that they look for.
   bool TryConsume(absl::string_view token);  // punctuation; a word only if no identifier character follows
   absl::Status Consume(absl::string_view token);
   bool LooksAtWord(absl::string_view word);
@@ -43,7 +43,7 @@ class Cursor {
   absl::StatusOr<std::variant<int64_t, double>> Number();  // "1", "1.", "-1e-05", "inf", "-inf", "nan"
   absl::StatusOr<std::string> QuotedString();              // "..." or '...' with C's escapes
 
-  // An error at the position (default: the next thing to be read): "expected WHAT, found 'x'".
+  // Returns an error at the position (default: the next token): "expected WHAT, found 'x'".
   absl::Status Expected(absl::string_view what);
   absl::Status ErrorAt(size_t pos, absl::string_view message) const;
   absl::Status Error(absl::string_view message) const { return ErrorAt(pos_, message); }
@@ -58,7 +58,7 @@ bool IsIdentifierStart(char c);
 bool IsIdentifierChar(char c);
 bool IsDigit(char c);
 
-// "..." with what would break it escaped; QuotedString reads it back, byte for byte.
+// "..." with special characters escaped; QuotedString reads it back, byte for byte.
 std::string Quote(absl::string_view s);
 // The shortest text that reads back as the same double, with a '.', an 'e', "inf" or "nan" in it, so that it is not an
 // integer.

@@ -1,5 +1,5 @@
-// The graph: SSA values, nodes in ordered blocks, blocks inside nodes (If, Loop, cond, while_loop). Owns everything in
-// arenas; ids are generational, so an id of something erased is detected, never dangling.
+// The graph: SSA values, nodes in ordered blocks, blocks inside nodes (If, Loop, cond, while_loop). It owns everything
+// in arenas. Ids are generational, so the id of something erased is detected and never dangles.
 //
 //   Graph g;
 //   ValueId x = g.AddInput("x", Type::Tensor(DType::kFloat32, {4}));
@@ -8,12 +8,13 @@
 //
 // Conventions:
 // - A block has a parameter node (op prim::Param; its outputs are the block's parameters) and a return node (op
-// prim::Return;
-//   its inputs are the block's results). Both exist from the block's creation; neither is in the node list.
-// - An argument that is a constant is a value made by `prim::Constant` with the attribute "value" (none: no attribute).
-// - Arguments are in the order of the operator's schema, **all** of them, defaults filled in (as TorchScript has them).
-// - Every edit goes through Graph, which tells the listeners. Order within a block is a label: IsBefore is O(1).
-// - Ids are handed out deterministically; printing and iteration are in program order.
+//   prim::Return; its inputs are the block's results). Both exist from the block's creation; neither is in the node
+//   list.
+// - A constant argument is a value made by `prim::Constant` with the attribute "value" (None: without the attribute).
+// - Arguments are in the order of the operator's schema, **all** of them, with defaults filled in (as in TorchScript).
+// - Every edit goes through Graph, which notifies the listeners. The order within a block is a label: IsBefore is O(1).
+// - Ids are given deterministically; printing and iteration are in program order.
+//
 // Not thread-safe.
 #ifndef SMELT_CORE_IR_GRAPH_H_
 #define SMELT_CORE_IR_GRAPH_H_
@@ -46,8 +47,8 @@ using ValueId = StrongId<struct ValueTag>;
 using NodeId = StrongId<struct NodeTag>;
 using BlockId = StrongId<struct BlockTag>;
 
-// What a text form showed of a constant that it did not contain: `<Tensor>`, a tuple, a dictionary, an object. Kept as
-// written.
+// The text of a constant whose value the text form did not contain: `<Tensor>`, a tuple, a dictionary, an object. Kept
+// as written.
 struct OpaqueAttribute {
   std::string text;
   bool operator==(const OpaqueAttribute& o) const { return text == o.text; }
@@ -58,7 +59,7 @@ using Attribute = std::variant<int64_t, double, bool, std::string, std::vector<i
                                std::vector<bool>, std::vector<std::string>, Expr, std::vector<Expr>, Tensor, Type,
                                std::shared_ptr<Graph>, std::complex<double>, OpaqueAttribute>;
 
-// A node's attributes, sorted by name once they are a node's. Copies share them: changing one leaves the others.
+// A node's attributes, sorted by name. Copies share them: changing one leaves the others.
 class Attributes {
  public:
   using Entry = std::pair<std::string, Attribute>;
@@ -99,7 +100,7 @@ struct Value {
   std::optional<Expr> expr;
 };
 
-// Where in the model's source a node comes from, for error messages.
+// The place in the model's source that a node comes from, for error messages.
 struct SourceLocation {
   std::string file;  // "model.py"
   int line = 0;
@@ -139,20 +140,20 @@ struct Weight {
   Geometry geometry;
 };
 
-// What a top-level input is: a user's argument, or a weight (state) that the caller does not pass.
+// The kind of a top-level input: a user's argument, or a weight (state) that the caller does not pass.
 struct InputInfo {
   enum class Kind { kUser, kWeight };
   Kind kind = Kind::kUser;
   int weight = -1;  // index into Graph::weights
-  // A user's argument whose value was baked in at export: the caller must pass this very value.
+  // A user's argument whose value was baked in at export: the caller must pass this value.
   bool is_constant = false;
   Attribute constant;
 };
 
-// Told of every edit, after it happened unless it says otherwise. Keep a listener registered only as long as it lives.
-// Erasing a node with blocks: first OnNodeErasing of what is inside, last node first (a block's return node loses its
-// inputs through OnInputRemoved before), then of the node itself, its inputs still there. Replacing uses, several
-// outputs of one edit: one call each. A listener may not edit the graph.
+// Is notified of every edit, after it happened unless stated otherwise. Keep a listener registered only as long as it
+// lives. Erasing a node with blocks calls OnNodeErasing first for the nodes inside, last node first (a block's return
+// node loses its inputs through OnInputRemoved before), then for the node itself, with its inputs still there.
+// Replacing uses, and several outputs of one edit, give one call each. A listener may not edit the graph.
 class GraphListener {
  public:
   virtual ~GraphListener() = default;
@@ -175,11 +176,11 @@ class Graph {
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
   ~Graph();
-  // Ids are kept; listeners are not. Subgraphs in attributes are cloned too; tensors and weight storages are shared.
+  // Ids are kept; listeners are not. Subgraphs in attributes are cloned too. Tensors and weight storages are shared.
   std::unique_ptr<Graph> Clone() const;
 
   std::string name = "main";
-  // The calling surface.
+  // The interface to the caller.
   std::vector<Weight> weights;
   // A storage without data() but with bytes() > 0: the contents are elsewhere (a graph read from text, which only
   // refers to them).
@@ -188,16 +189,16 @@ class Graph {
   std::vector<std::string> output_names;                   // parallel to outputs()
   SymbolRanges symbols;                                    // ranges of the size symbols
   absl::flat_hash_map<std::string, int64_t> symbol_hints;  // the sizes of the example that was exported
-  // Under which the program was exported: a call of sizes for which one is 0 is refused.
+  // A condition under which the program was exported: a call whose sizes make the expression 0 is refused.
   struct SizeGuard {
     Expr holds;
     std::string text;  // as it is said
   };
   std::vector<SizeGuard> size_guards;
-  // Adds it; `symbols` then know it.
+  // Adds a guard, which `symbols` then know.
   void AddSizeGuard(SizeGuard guard);
-  // Inputs are written at the end, whenever the program that was exported wrote them: an archive after
-  // run_decompositions(). What it would do with inputs that share memory is lost.
+  // True if inputs are written at the end, whenever the exported program wrote them, as in an archive after
+  // run_decompositions(). The behaviour for inputs that share memory is lost.
   bool written_at_the_end = false;
 
   // --- reading ---
@@ -222,7 +223,7 @@ class Graph {
   std::vector<NodeId> Nodes(BlockId b) const;        // in order, without blocks inside
   std::vector<NodeId> AllNodes() const;              // pre-order, blocks' nodes included
   int64_t num_nodes() const { return live_nodes_; }  // without param and return nodes
-  // All indices of ids ever handed out are below these: sizes for side tables indexed by id.index.
+  // All indices of ids are below these bounds: sizes for side tables indexed by id.index.
   uint32_t value_index_bound() const { return values_.size(); }
   uint32_t node_index_bound() const { return nodes_.size(); }
   uint32_t block_index_bound() const { return blocks_.size(); }
@@ -309,21 +310,21 @@ using ConstantValue = std::variant<std::monostate, int64_t, double, bool, std::s
                                    std::vector<double>, std::vector<bool>, Tensor, std::complex<double>>;
 // Makes a prim::Constant before `anchor` (a return node as anchor: at the block's end). Its Int outputs carry `expr`.
 ValueId InsertConstant(Graph& g, NodeId anchor, const ConstantValue& v);
-// An int that is the value of `e`, made in front of `anchor` (smelt::size).
+// Makes an int with the value of `e` in front of `anchor` (smelt::size).
 ValueId InsertSize(Graph& g, NodeId anchor, const Expr& e);
 // The constant behind a value, if it is one.
 std::optional<ConstantValue> GetConstant(const Graph& g, ValueId v);
 // An integer known as constant or expression (prim::Constant, Value::expr).
 std::optional<Expr> GetIntExpr(const Graph& g, ValueId v);
-// Whether the operator, given a list as its first argument, changes it: append, l[i] = x, +=.
+// Returns whether the operator, given a list as its first argument, changes it: append, l[i] = x, +=.
 bool ChangesFirstList(OpName op);
-// The elements of a list value: made by prim::ListConstruct, and nobody may change it later; or a constant list of ints
-// (as exprs).
+// Returns the elements of a list value that prim::ListConstruct made and nobody may change later, or of a constant list
+// of ints (as exprs).
 std::optional<std::vector<Expr>> GetIntListExpr(const Graph& g, ValueId v);
 std::optional<std::vector<ValueId>> GetListElements(const Graph& g, ValueId v);  // of prim::ListConstruct
 
-// Whether a weight's geometry is one (as many sizes as strides, none negative, no product that overflows) and lies
-// inside its storage of `storage_bytes` bytes. For what comes from files, before anything computes with it.
+// Checks that a weight's geometry is valid (as many sizes as strides, none negative, no product that overflows) and
+// lies inside its storage of `storage_bytes` bytes. For data from files, before anything computes with it.
 absl::Status CheckWeight(const Weight& w, int64_t storage_bytes);
 
 // Checks ids, uses, order labels, names, block structure, dominance, the tables of weights and inputs. An error names

@@ -1,5 +1,4 @@
-// Small tensors in the text form: smelt's exact `<Float(2): 1, 2>` and what PyTorch prints of constants. Private to
-// core/ir.
+// Small tensors in the text form: smelt's exact `<Float(2): 1, 2>` and PyTorch's text of constants. Private to core/ir.
 #ifndef SMELT_CORE_IR_TENSOR_TEXT_H_
 #define SMELT_CORE_IR_TENSOR_TEXT_H_
 
@@ -21,9 +20,9 @@ absl::StatusOr<Tensor> ParseTensor(Cursor& cursor);
 
 // PyTorch's "{3}" (a tensor of one element, of the type's dtype and sizes).
 absl::StatusOr<Tensor> ParseOneElementTensor(Cursor& cursor, const Type* hint);
-// PyTorch's " 1  2  3  4 [ CPULongType{2,2} ]", whole. nullopt if it is not that, or in a form that is not read
-// (complex numbers, columns broken up): the text is then kept as it is. Floating-point numbers have the few digits that
-// PyTorch printed.
+// Parses PyTorch's " 1  2  3  4 [ CPULongType{2,2} ]", whole. nullopt if it is something else, or in a form that is not
+// read (complex numbers, columns broken up): the text is then kept as it is. Floating-point numbers have the few digits
+// that PyTorch printed.
 std::optional<Tensor> ParseTorchTensor(absl::string_view text, const Type* hint);
 
 }  // namespace smelt

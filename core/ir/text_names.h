@@ -1,4 +1,4 @@
-// What printer and parser must agree on. Private to core/ir.
+// Names that printer and parser must agree on. Private to core/ir.
 #ifndef SMELT_CORE_IR_TEXT_NAMES_H_
 #define SMELT_CORE_IR_TEXT_NAMES_H_
 

@@ -1,4 +1,4 @@
-// What PyTorch 2.13 prints of graphs: scripted, inlined, traced, after constant propagation, frozen. For tests.
+// Graphs as PyTorch 2.13 prints them: scripted, inlined, traced, after constant propagation, frozen. For tests.
 #ifndef SMELT_CORE_IR_TEXT_SAMPLES_H_
 #define SMELT_CORE_IR_TEXT_SAMPLES_H_
 
@@ -239,7 +239,8 @@ inline constexpr char kFrozen[] = R"IR(graph(%self : __torch__.torch.nn.modules.
   return (%input.9)
 )IR";
 
-// What its optimizers print, and older forms; written by hand after torch/csrc/jit/ir/ir.cpp's printing.
+// Graphs as PyTorch's optimizers print them, and older forms; written by hand after torch/csrc/jit/ir/ir.cpp's
+// printing.
 inline constexpr char kForms[] = R"IR(graph(%a.1 : Float(4, 4, strides=[4, 1], requires_grad=0, device=cpu),
       %onnx::b : Tensor):
   %3 : (Tensor, Tensor) = prim::TupleConstruct(%a.1, %onnx::b), scope: __module/__module.net # model.py:3:0
@@ -273,7 +274,7 @@ with prim::DifferentiableGraph_0 = graph(%0 : Float(4, 4)):
   return (%1)
 )IR";
 
-// smelt's own.
+// smelt's own graphs.
 inline constexpr char kExtended[] = R"IR(graph @"a graph"(%x : Float(s0, 8, strides=[8, 1]),
       %n : int(s0),
       %w : Float(8, 8, strides=[8, 1]) = weight 0,

@@ -40,8 +40,8 @@ enum class TypeKind {
   kAny,
 };
 
-// What is known of a tensor: each part may be missing (TorchScript's `Tensor` knows nothing). A size or stride that is
-// not known while the rank is, `Float(*, 4)`, is Expr::Poison().
+// The known facts about a tensor: each part may be missing (TorchScript's `Tensor` knows nothing). If the rank is known
+// but a size or stride is not, as in `Float(*, 4)`, it is Expr::Poison().
 struct TensorType {
   std::optional<DType> dtype;
   std::optional<std::vector<Expr>> sizes;
@@ -85,12 +85,13 @@ class Type {
 
   bool operator==(const Type& o) const;
   bool operator!=(const Type& o) const { return !(*this == o); }
-  // As TorchScript prints it: "Float(4, 8, strides=[8, 1], requires_grad=0, device=cpu)" is read; printed without the
-  // last two. An unknown size prints as *, a symbolic one as its expression: "Float(s0, 8, strides=[8, 1])".
+  // The text in TorchScript's form. "Float(4, 8, strides=[8, 1], requires_grad=0, device=cpu)" is read, and printed
+  // without the last two. An unknown size prints as *, a symbolic one as its expression: "Float(s0, 8, strides=[8,
+  // 1])".
   std::string ToString() const;
-  // Every type that PyTorch prints, in graphs (`Future[Tensor]`, `Float(*, 4)`, `__torch__.Net`) and in schemas
-  // (`int[2]`, `Tensor?`, `t[]`). "Future(T)" and Python's "List[T]" are read too. An error says where and what was
-  // expected.
+  // Parses every type that PyTorch prints, in graphs (`Future[Tensor]`, `Float(*, 4)`, `__torch__.Net`) and in schemas
+  // (`int[2]`, `Tensor?`, `t[]`). "Future(T)" and Python's "List[T]" are read too. An error gives the position and the
+  // expected token.
   static absl::StatusOr<Type> Parse(absl::string_view text);
 
  private:

@@ -11,8 +11,8 @@ namespace smelt {
 
 struct TypeParseOptions {
   int max_depth = 200;
-  // Null: parentheses after a tensor type are its geometry, `Float(4, 8)`. Else they are an alias annotation as in
-  // schemas, `Tensor(a!)`, and what they say is stored here.
+  // If null, parentheses after a tensor type are its geometry, `Float(4, 8)`. Otherwise they are an alias annotation as
+  // in schemas, `Tensor(a!)`, which is stored here.
   AliasInfo* alias = nullptr;
   // Counts the sets of annotations that are a lone '!'. May be null.
   int* fresh_sets = nullptr;

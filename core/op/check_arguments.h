@@ -1,4 +1,4 @@
-// What PyTorch checks of arguments before an operator computes anything.
+// Checks of arguments that PyTorch makes before an operator computes anything.
 #ifndef SMELT_CORE_OP_CHECK_ARGUMENTS_H_
 #define SMELT_CORE_OP_CHECK_ARGUMENTS_H_
 
@@ -8,13 +8,15 @@
 
 namespace smelt::op_internal {
 
-// That dims are dims of self, and that tensors have the ranks that the operator is for. What is not known passes.
+// Checks that dims are dims of self, and that tensors have the ranks that the operator accepts. Unknown values pass.
 absl::Status CheckArguments(const OpCall& call);
 
-// Of a + alpha * b and a - alpha * b, among them: what PyTorch does not subtract, and what it does not multiply by.
+// Checks a + alpha * b and a - alpha * b, among others, for dtypes that PyTorch does not subtract, and factors that it
+// does not accept.
 absl::Status CheckSums(const OpCall& call);
 
-// That every instruction has a meaning for its type: there is no exponential of an integer, and no bit of a float.
+// Checks that every instruction has a meaning for its type: there is no exponential of an integer, and no bit of a
+// float.
 absl::Status CheckTypesOf(const OpCall& call, const ScalarFn& f);
 
 }  // namespace smelt::op_internal

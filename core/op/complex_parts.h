@@ -1,5 +1,5 @@
-// Arithmetic and functions of complex numbers written as operators on their real and imaginary parts, for
-// decompose_complex.cc. Where PyTorch's kernels leave it to a formula what infinite parts give, so does this.
+// Arithmetic and functions of complex numbers as operators on their real and imaginary parts, for decompose_complex.cc.
+// Where PyTorch's kernels leave the result for infinite parts to a formula, this uses the same formula.
 #ifndef SMELT_CORE_OP_COMPLEX_PARTS_H_
 #define SMELT_CORE_OP_COMPLEX_PARTS_H_
 
@@ -20,8 +20,8 @@ class ComplexParts {
   ComplexParts(Emit& e, DType part) : e_(e), part_(part) {}
 
   Parts Real(double v) { return {e_.Scalar(part_, v), ValueId()}; }
-  // A real number is one with an imaginary part of zero, which PyTorch computes with too: it decides about NaN and the
-  // sign of zero.
+  // A real number has an imaginary part of zero. PyTorch computes with that part too: it decides about NaN and the sign
+  // of zero.
   ValueId Im(const Parts& a) { return a.im.valid() ? a.im : e_.Scalar(part_, 0); }
 
   Parts Add(const Parts& a, const Parts& b) { return {e_.Add(a.re, b.re), e_.Add(Im(a), Im(b))}; }
@@ -33,7 +33,7 @@ class ComplexParts {
   Parts Where(ValueId c, const Parts& a, const Parts& b) {
     return {e_.Where(c, a.re, b.re), e_.Where(c, Im(a), Im(b))};
   }
-  // Counted from the end that is nearer, as a weight's absolute value tells.
+  // Counted from the nearer end, which a weight's absolute value decides.
   Parts Lerp(const Parts& a, const Parts& b, const Parts& weight);
 
   ValueId Abs(const Parts& a) { return e_.Op("aten::hypot", {a.re, Im(a)}); }
@@ -47,10 +47,10 @@ class ComplexParts {
   Parts Sqrt(const Parts& a);
   // exp(b log a)
   Parts Pow(const Parts& a, const Parts& b);
-  // `product`, of which one factor is 0 where `im` is, whatever the other one is: an infinite real part leaves no
-  // imaginary part.
+  // Returns `product`, in which one factor is 0 where `im` is, whatever the other one is: an infinite real part leaves
+  // no imaginary part.
   ValueId NoneOf(ValueId im, ValueId product);
-  // The exponents that PyTorch multiplies out, or else the general formula.
+  // Multiplies for the exponents for which PyTorch does, and otherwise uses the general formula.
   Parts PowNumber(const Parts& a, double exponent);
   Parts Tanh(const Parts& a);
 

@@ -1,5 +1,5 @@
-// Which operators PyTorch may refuse for what their operands hold: an index out of range, an integer divided by zero, a
-// matrix that has no inverse. They run even if nobody reads their results.
+// The operators that PyTorch may refuse because of their operands' contents: an index out of range, an integer divided
+// by zero, a matrix without an inverse. They run even if nobody reads their results.
 #ifndef SMELT_CORE_OP_DATA_REFUSALS_H_
 #define SMELT_CORE_OP_DATA_REFUSALS_H_
 
@@ -7,8 +7,8 @@
 
 namespace smelt {
 
-// Of operators that do not write. Indices that nonzero makes, and divisors known not to be zero, are never refused.
-// O(arguments).
+// For operators that do not write. Indices that nonzero makes, and divisors known to be nonzero, are never refused.
+// Takes O(arguments).
 bool MayRefuseData(const Graph& g, NodeId n);
 
 }  // namespace smelt

@@ -2,8 +2,8 @@
 //
 //   bool changed = *Decompose(graph, node);   // aten::linear -> aten::t, aten::addmm; the node is erased
 //
-// One step: what comes out may decompose further. Results have the types PyTorch's own operator gives, and values round
-// where its kernel rounds: a bfloat16 softmax converts to float32 first and back at its end.
+// This is one step: the result may decompose further. Results have the types of PyTorch's own operator, and values
+// round where its kernel rounds: a bfloat16 softmax converts to float32 first and back at its end.
 #ifndef SMELT_CORE_OP_DECOMPOSE_H_
 #define SMELT_CORE_OP_DECOMPOSE_H_
 
@@ -12,19 +12,20 @@
 
 namespace smelt {
 
-// Whether Decompose knows the operator (for some arguments at least).
+// Returns whether Decompose knows the operator (for some arguments at least).
 bool HasDecomposition(OpName op);
 
-// Whether PyTorch's kernel pairs the elements of its operands by their place in memory, whatever their strides say, so
-// that the decomposition is right for contiguous operands only.
+// Returns whether PyTorch's kernel pairs the elements of its operands by their place in memory, whatever their strides
+// are, so that the decomposition is right for contiguous operands only.
 bool PairsElementsByPlace(OpName op);
 
-// Replaces `n` by what it means, inserted at its place; uses of its outputs are redirected. False: it has no
-// decomposition (or none for these arguments), nothing was changed. The types of n's tensor arguments must be complete.
+// Replaces `n` by its decomposition, inserted at its place, and redirects the uses of its outputs. Returns false if it
+// has no decomposition (or none for these arguments); then nothing was changed. The types of n's tensor arguments must
+// be complete.
 absl::StatusOr<bool> Decompose(Graph& g, NodeId n);
 
-// Whether an operand or a result is of complex numbers. Such operators are rewritten by DecomposeComplex, to operators
-// on real and imaginary parts; false from it: not this one.
+// Returns whether an operand or a result is complex. DecomposeComplex rewrites such operators to operators on real and
+// imaginary parts; it returns false for one that it does not handle.
 bool HasComplexNumbers(const Graph& g, NodeId n);
 absl::StatusOr<bool> DecomposeComplex(Graph& g, NodeId n);
 

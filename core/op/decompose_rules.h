@@ -1,4 +1,4 @@
-// The table of decompositions. Internal to core/op; decompose.h is what others use.
+// The table of decompositions. Internal to core/op; other code uses decompose.h.
 #ifndef SMELT_CORE_OP_DECOMPOSE_RULES_H_
 #define SMELT_CORE_OP_DECOMPOSE_RULES_H_
 
@@ -13,8 +13,8 @@
 
 namespace smelt {
 
-// The values that replace the call's results; an invalid id for a result that must have no uses. Empty: not for these
-// arguments, and nothing was inserted.
+// Returns the values that replace the call's results, with an invalid id for a result that must have no uses. Empty if
+// the rule does not apply to these arguments, and nothing was inserted.
 using DecompositionRule = absl::StatusOr<std::vector<ValueId>> (*)(Emit& e, const OpCall& call);
 using DecompositionTable = absl::flat_hash_map<std::string, DecompositionRule>;
 
@@ -54,17 +54,17 @@ ValueId TensorArg(const OpCall& call, absl::string_view name);
 // Dims wrapped into [0, rank); all of them for None or an empty list.
 absl::StatusOr<std::vector<int64_t>> DimsArg(const OpCall& call, absl::string_view name, int rank);
 int64_t WrapDim(int64_t d, int rank);
-// a and b of any rank, as torch.matmul. `out`: of a product of halves that is not rounded to them, float32.
+// a and b of any rank, as in torch.matmul. `out` is float32 for a product of halves that is not rounded to them.
 ValueId EmitMatmul(Emit& e, ValueId a, ValueId b, std::optional<DType> out = std::nullopt);
 // 0, 1, ..., n-1 as a tensor.
 ValueId Range(Emit& e, const Expr& n, DType t = DType::kInt64);
 // The weights of the four neighbours at -1, 0, 1, 2 of a place `t` beyond the second, as PyTorch's cubic convolution.
 std::vector<ValueId> CubicWeights(Emit& e, ValueId t);
-// A call in which one of these bools is false is refused.
+// Makes calls be refused in which one of these bools is false.
 inline void AssertAll(Emit& e, ValueId bools, const char* otherwise) {
   e.Multi("aten::_assert_async.msg", {e.Op("aten::all", {bools}), e.Const(std::string(otherwise))}, 0);
 }
-// The value in what its kernel computes in: float32 for half types.
+// Converts the value to the dtype in which its kernel computes: float32 for half types.
 inline ValueId ToCompute(Emit& e, ValueId v) { return e.Cast(v, OpMathType(e.DTypeOf(v))); }
 
 }  // namespace smelt

@@ -1,4 +1,4 @@
-// Operators by name, for what neither a schema nor a look at the memory says. Private to core/op/effects.
+// Operators by name, for effects that neither a schema nor observed memory shows. Private to core/op/effects.
 #ifndef SMELT_CORE_OP_EFFECT_TABLES_H_
 #define SMELT_CORE_OP_EFFECT_TABLES_H_
 
@@ -14,17 +14,19 @@ using NameSet = absl::flat_hash_set<absl::string_view>;
 
 inline constexpr uint16_t kReadsAll = kReadsData | kReadsGeometry | kReadsElements | kReadsContainer;
 
-// Change the geometry (or only what autograd and names know of) of their first argument, never its bytes.
+// Operators that change the geometry (or only the facts that autograd and names have) of their first argument, never
+// its bytes.
 const NameSet& GeometryWriters();
-// Look at sizes, strides, dtype or the handle; not at bytes.
+// Operators that look at sizes, strides, dtype or the handle, not at bytes.
 const NameSet& GeometryReaders();
-// Make contiguous tensors of the sizes that their argument `size` says.
+// Operators that make contiguous tensors with the sizes of their argument `size`.
 const NameSet& TakesSizes();
-// Say `(a)` or hide an alias, and may copy instead, or return the argument itself.
+// Operators that declare `(a)` or hide an alias, and may copy instead, or return the argument itself.
 const NameSet& MayCopy();
-// Views that are the very argument where it is as asked already: of real numbers, real(x) is x; of no dimension, x.mT.
+// Views that are the argument itself if it is already as requested: real(x) is x for real numbers, x.mT is x without
+// dims.
 const NameSet& MayBeItself();
-// Hide an alias, and never copy: their results are views, always.
+// Operators that hide an alias and never copy: their results are always views.
 const NameSet& HiddenPureViews();
 // Views whose result is never the argument's own handle.
 const NameSet& NewHandles();
@@ -32,7 +34,7 @@ const NameSet& Partitions();
 const NameSet& SideEffects();
 const NameSet& RandomNames();
 
-// Nodes of TorchScript and of smelt whose effects no schema says. False: it is none of those.
+// Nodes of TorchScript and of smelt whose effects no schema states. Returns false if it is none of those.
 bool MakeSpecial(absl::string_view name, OpEffects* e);
 OpEffects UnknownEffects();  // may do anything
 

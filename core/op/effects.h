@@ -1,6 +1,7 @@
-// What an operator does to memory: which arguments' bytes and geometry it reads and writes, where its results live. The
-// schema's annotations, corrected by what PyTorch was seen to do (testdata/hidden_effects.txt) and, for containers,
-// control flow and the operators that decide by a constant argument (batch_norm's training, to's copy), by hand.
+// The effects of an operator on memory: the arguments whose bytes and geometry it reads and writes, and the memory of
+// its results. They come from the schema's annotations, corrected by PyTorch's observed behaviour
+// (testdata/hidden_effects.txt) and, for containers, control flow and the operators that depend on a constant argument
+// (batch_norm's training, to's copy), by hand.
 //
 //   const OpEffects& e = GetOpEffects(OpName::Get("aten::add_.Tensor"));
 //   e.arg(0) & kWritesData;        // yes
@@ -19,7 +20,7 @@
 
 namespace smelt {
 
-// What happens to one argument.
+// The effects on one argument.
 enum ArgEffect : uint16_t {
   kReadsData = 1,            // the bytes of a tensor
   kReadsGeometry = 2,        // sizes, strides, storage of a tensor handle (every use of a tensor but an identity test)
@@ -36,7 +37,7 @@ enum ArgEffect : uint16_t {
   kReshapesElements = 4096,  // handles that a container reaches: kWritesGeometry of each
 };
 
-// Where a result may live. Masks are over the arguments.
+// The places where a result may live. Masks are over the arguments.
 struct ResultEffects {
   uint64_t self = 0;          // the very argument (the same tensor handle, the same list)
   uint64_t view = 0;          // another tensor over the argument's storage
@@ -101,7 +102,7 @@ struct OpEffects {
   bool takes_strides = false;    // the result has the strides it is told, which may make indices share bytes
   int8_t sizes_arg = -1;         // of a new contiguous tensor: the argument that says its sizes
   int8_t format_arg = -1;        // and the one that may ask for another memory format
-  // What NodeEffects looks at.
+  // The part of a node that NodeEffects looks at.
   enum class By : uint8_t {
     kNothing,
     kTraining,
@@ -125,17 +126,20 @@ struct OpEffects {
   const ResultEffects& result(size_t i) const { return i < results.size() ? results[i] : more_results; }
 };
 
-// By name and overload. Thread-safe; the reference stays valid. A name without overload whose schemas have all one is
-// answered by the union over its overloads' effects where their arguments agree in number, else as unknown.
+// Returns the effects by name and overload. Thread-safe; the reference stays valid. For a name without overload whose
+// schemas all have one, it is the union of its overloads' effects if they agree in the number of arguments, else
+// unknown.
 const OpEffects& GetOpEffects(OpName op);
 
-// For this node: constant flags and, where trust_types, the types of its arguments decide what they can. O(arguments).
+// Returns the effects of this node, as far as constant flags and, with trust_types, the types of its arguments decide
+// them. O(arguments).
 OpEffects NodeEffects(const Graph& g, const Node& n, const OpEffects& e, bool trust_types);
 inline OpEffects NodeEffects(const Graph& g, NodeId n) {
   return NodeEffects(g, g.node(n), GetOpEffects(g.node(n).op), true);
 }
 
-// Whether values of the type can share memory: tensors, lists, dictionaries, objects, futures, and what holds them.
+// Returns whether values of the type can share memory: tensors, lists, dictionaries, objects, futures, and values that
+// hold them.
 bool IsAliasingType(const Type& t);
 bool IsTensorType(const Type& t);     // Tensor or Tensor?
 bool IsContainerType(const Type& t);  // list, dictionary, tuple, class, future; optionals of those; Any and unions too

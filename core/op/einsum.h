@@ -1,4 +1,4 @@
-// What the equation of an einsum says of its operands' dims.
+// Parses the equation of an einsum into labels of its operands' dims.
 //
 //   ParseEinsum("...ii->i...", {3}) -> inputs {"\1ii"}, output "i\1"
 #ifndef SMELT_CORE_OP_EINSUM_H_
@@ -15,17 +15,18 @@
 
 namespace smelt {
 
-// A label a dim. The dims of "...", counted from the right, have labels that no equation can hold.
+// One label per dim. The dims of "...", counted from the right, have labels that no equation can hold.
 struct EinsumLabels {
   std::vector<std::string> inputs;
   std::string output;
 };
 
-// `ranks` of the operands. kInvalidArgument: the equation does not fit them. That the output's labels are the inputs'
-// is not checked.
+// `ranks` are those of the operands. Returns kInvalidArgument if the equation does not fit them. It does not check that
+// the output's labels are the inputs'.
 absl::StatusOr<EinsumLabels> ParseEinsum(std::string equation, absl::Span<const int> ranks);
 
-// The first two dims of one label, if there are such. They become one, which is the last, as aten::diagonal has it.
+// Removes the first two dims with one label, if there are such. They become one dim, which is the last, as in
+// aten::diagonal.
 std::optional<std::pair<int64_t, int64_t>> TakeRepeatedLabel(std::string* labels);
 
 }  // namespace smelt

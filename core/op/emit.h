@@ -1,5 +1,5 @@
-// Writes nodes in front of another one, with types inferred: what decompositions are written in. Errors stick: after
-// the first one every call returns an invalid id, and status() tells it.
+// Writes nodes in front of another one, with inferred types; decompositions use it. Errors stick: after the first one
+// every call returns an invalid id, and status() returns the error.
 //
 //   Emit e(g, node);
 //   ValueId m = e.Amax(x, {dim}, true);
@@ -30,7 +30,7 @@ class Emit {
     if (status_.ok()) status_ = std::move(s);
   }
 
-  // Any operator, arguments complete in schema order.
+  // Any operator, with all arguments in schema order.
   ValueId Op(absl::string_view op, std::vector<ValueId> args) { return Multi(op, std::move(args), 1)[0]; }
   std::vector<ValueId> Multi(absl::string_view op, std::vector<ValueId> args, int outputs);
 
@@ -58,7 +58,7 @@ class Emit {
   ValueId AddN(ValueId a, double s) { return Op("aten::add.Scalar", {a, Const(s), Const(int64_t{1})}); }
   ValueId MulN(ValueId a, double s) { return Op("aten::mul.Scalar", {a, Const(s)}); }
   ValueId DivN(ValueId a, double s) { return Op("aten::div.Scalar", {a, Const(s)}); }
-  // By a number of elements that may be symbolic.
+  // Divides by a number of elements that may be symbolic.
   ValueId DivBy(ValueId a, const Expr& n) { return Op("aten::div.Scalar", {a, Size(n)}); }
   ValueId Neg(ValueId a) { return Op("aten::neg", {a}); }
   ValueId Exp(ValueId a) { return Op("aten::exp", {a}); }
@@ -84,10 +84,10 @@ class Emit {
   ValueId Sum(ValueId a, const std::vector<int64_t>& dims, bool keepdim);
   ValueId Mean(ValueId a, const std::vector<int64_t>& dims, bool keepdim);
   ValueId Amax(ValueId a, const std::vector<int64_t>& dims, bool keepdim);
-  // Lets a reduction without an identity run over no elements where `size`, which it runs over, may be 0 at a call: for
-  // results that are as empty, so that any value will do.
+  // Lets a reduction without an identity run over no elements if `size`, the dim that it reduces, may be 0 at a call.
+  // For results that are then empty too, so that any value will do.
   void MayBeOfNothing(ValueId reduced, const Expr& size);
-  // Number of elements that a reduction over dims runs over.
+  // Returns the number of elements that a reduction over dims covers.
   Expr Count(ValueId a, const std::vector<int64_t>& dims) const;
 
   // --- shapes ---

@@ -1,5 +1,4 @@
-// The rules that give types to results, in several files by what they are about. Internal to core/op; infer.h is what
-// others use.
+// The rules that give types to results, in several files by subject. Internal to core/op; other code uses infer.h.
 #ifndef SMELT_CORE_OP_INFER_RULES_H_
 #define SMELT_CORE_OP_INFER_RULES_H_
 
@@ -49,7 +48,7 @@ struct Ctx {
 };
 
 using Rule = std::function<absl::Status(Ctx&)>;
-// By full name ("aten::len.t"), or by name for all overloads that have no rule of their own.
+// Rules by full name ("aten::len.t"), or by name for all overloads that have no rule of their own.
 using RuleTable = absl::flat_hash_map<std::string, Rule>;
 
 void AddFactoryRules(RuleTable& r);
@@ -60,7 +59,7 @@ void AddFactorizationTypeRules(RuleTable& r);
 void AddCompositeRules(RuleTable& r);
 void AddScalarRules(RuleTable& r);
 
-// Kinds with one rule for all.
+// Kinds of operators with one rule for all.
 absl::Status InferPointwise(Ctx& c);
 absl::Status InferReduction(Ctx& c);
 absl::Status InferView(Ctx& c);
@@ -76,12 +75,12 @@ inline void AddRule(RuleTable& r, absl::string_view names, const Rule& rule) {
 Geo GeoOf(SymbolicDecide& decide, const TensorType& t);
 // The memory format that Tensor::suggest_memory_format() finds in the strides.
 Format Suggest(Ctx& c, const TensorType& t);
-// The same of what has one spatial dim: PyTorch computes [N, C, L] as images of one row, [N, C, 1, L].
+// Does the same for one spatial dim: PyTorch computes [N, C, L] as images of one row, [N, C, 1, L].
 Format SuggestAsRow(Ctx& c, const TensorType& t);
-// A result of that format, as rows again.
+// Adds a result of that format, as rows again.
 void AddAsRow(Ctx& c, DType dtype, std::vector<Expr> sizes, Format f);
 absl::StatusOr<Format> FormatArg(Ctx& c, Format d);
-// A result like `t` in the format asked for.
+// Adds a result like `t` in the requested format.
 void AddLike(Ctx& c, DType dtype, const TensorType& t, Format f);
 absl::StatusOr<TensorType> TensorArgument(Ctx& c, int i);
 absl::StatusOr<int> Dim(Ctx& c, absl::string_view name, int rank, int64_t d = 0);

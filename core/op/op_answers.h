@@ -42,11 +42,11 @@ struct AnswerValue {
 struct Answer {
   OpName op;
   std::vector<AnswerValue> args, outputs;
-  // By storage of an argument: its bytes afterwards, where they change.
+  // For each storage of an argument: its bytes afterwards, if they change.
   std::vector<std::pair<std::shared_ptr<Storage>, std::string>> after;
   std::vector<std::pair<int, Tensor>> after_args;  // arguments whose geometry changes
   enum class Compare { kBits, kEqual, kClose } compare = Compare::kClose;
-  // Of a call in overlaps.txt: whether PyTorch refuses it, and what was done to its memory.
+  // For a call in overlaps.txt: whether PyTorch refuses it, and the changes of its memory.
   bool refused = false;
   std::string how;
 };
@@ -54,7 +54,7 @@ struct Answer {
 class OpAnswers {
  public:
   static absl::StatusOr<OpAnswers> Load(absl::string_view path);
-  // The calls of overlaps.txt (testdata/record_overlaps.py), which say nothing of outputs.
+  // Loads the calls of overlaps.txt (testdata/record_overlaps.py), which have no outputs.
   static absl::StatusOr<OpAnswers> LoadOverlaps(absl::string_view path);
   ~OpAnswers();
   OpAnswers(OpAnswers&&) noexcept;
@@ -70,7 +70,8 @@ class OpAnswers {
 
 // Element `index` (row-major) of a tensor as a double, exact up to int64's range; complex: its real part.
 double ElementAsDouble(const Tensor& t, int64_t index);
-// Where `have` differs from `want` under the comparison; "" if nowhere. Sizes and dtypes too; strides where `strides`.
+// Returns the first difference between `have` and `want` under the comparison, or "". Sizes and dtypes are compared
+// too, and strides if `strides`.
 std::string CompareTensors(const Tensor& have, const Tensor& want, Answer::Compare compare, bool strides);
 
 }  // namespace smelt

@@ -1,16 +1,15 @@
-// What smelt knows of an operator beyond its schema: one description, which functionalization, the fuser, inference and
-// the evaluator all read.
+// The description of an operator beyond its schema. Functionalization, the fuser, inference and the evaluator all read
+// it.
 //
 //   OpCall call = *OpCall::Of(graph, node);                    // aten::add.Tensor(%x, %y, alpha=1)
 //   call.Find("alpha")->expr == Expr(1);
 //   const OpInfo& info = GetOpInfo(call.op());
 //   if (info.kind == OpKind::kPointwise) {
-//     PointwiseMeaning m = *BuildPointwise(call);               // m.fn: (f32, bf16) -> f32, m.operands: which
-//     arguments
+//     PointwiseMeaning m = *BuildPointwise(call);              // m.fn: (f32, bf16) -> f32, m.operands: its arguments
 //   }
 //
-// A call's arguments may be of a graph (symbolic sizes, values unknown) or concrete ones, made by the evaluator: the
-// functions here do not care.
+// A call's arguments may come from a graph (symbolic sizes, unknown values) or be concrete ones of the evaluator. The
+// functions here treat both alike.
 #ifndef SMELT_CORE_OP_OP_INFO_H_
 #define SMELT_CORE_OP_OP_INFO_H_
 
@@ -116,7 +115,7 @@ struct OpArg {
 class OpCall {
  public:
   OpCall() = default;
-  // Arguments beyond those given take the schema's defaults.
+  // Missing arguments at the end take the schema's defaults.
   OpCall(OpName op, std::vector<OpArg> args);
   static absl::StatusOr<OpCall> Of(const Graph& g, NodeId n);
 
@@ -128,8 +127,7 @@ class OpCall {
   const OpArg* Find(absl::string_view name) const;  // null if there is none
   bool IsNone(absl::string_view name) const;        // absent counts as None
 
-  // Errors name the operator, the argument and its source. The `Or` forms give `d` where the argument is absent or
-  // None.
+  // Errors name the operator, the argument and its source. The `Or` forms return `d` if the argument is absent or None.
   absl::StatusOr<TensorType> GetTensor(absl::string_view name) const;  // dtype and sizes are known
   absl::StatusOr<Expr> GetExpr(absl::string_view name) const;
   absl::StatusOr<int64_t> GetInt(absl::string_view name) const;  // constant
@@ -166,10 +164,10 @@ struct PointwiseOperand {
       false;  // a Python number: given at launch, no memory. fn's argument type is kInt64, kFloat64 or kBool
 };
 
-// out[i] = fn(operand0[i], operand1[i], ...), operands broadcast against each other. fn takes each operand in its own
-// dtype and holds the promotion, the computation in PyTorch's intermediate dtype and the one rounding at the end.
-// Scalars that do not change the code are operands, so that equal code stays equal; those that do (pow(x, 2), gelu's
-// approximate, alpha=1) are in fn.
+// out[i] = fn(operand0[i], operand1[i], ...), with operands broadcast against each other. fn takes each operand in its
+// own dtype and contains the promotion, the computation in PyTorch's intermediate dtype and the one rounding at the
+// end. Scalars that do not change the code are operands, so that equal code stays equal. Scalars that do (pow(x, 2),
+// gelu's approximate, alpha=1) are in fn.
 struct PointwiseMeaning {
   ScalarFn fn;
   std::vector<PointwiseOperand> operands;
@@ -193,8 +191,9 @@ enum class Combine : uint8_t { kSum, kProd, kMin, kMax, kArgMin, kArgMax, kAnd, 
 // and post(accumulators..., number of elements as int64, scalars...) is the result.
 //   mean of bf16: pre (x: bf16) -> f32, combine {kSum}, post (a: f32, n: i64) -> bf16
 //   argmax: combine {kArgMax}; the accumulator is the flat index over the reduced dims (the index along the dim, for
-//   one), int64 max.dim: combine {kMax, kArgMax}; pre gives the value twice
-// What takes several passes (softmax, var, logsumexp) is kComposite instead.
+//           one), int64
+//   max.dim: combine {kMax, kArgMax}; pre gives the value twice
+// Operators that need several passes (softmax, var, logsumexp) are kComposite instead.
 struct ReductionMeaning {
   int arg = 0;
   std::vector<int> dims;  // normalized, ascending; all dims for a full reduction
@@ -220,13 +219,13 @@ struct ViewMeaning {
   std::vector<SymbolicGeometry> outputs;
   bool is_list = false;  // the operator returns one list of tensors
 };
-// `base` is the geometry of the base argument: its type's sizes and strides with an offset the caller knows (Expr(0) if
-// none). Where an answer depends on symbols that `ranges` does not decide, an error says which comparison.
+// `base` is the geometry of the base argument: its type's sizes and strides with an offset that the caller knows
+// (Expr(0) if none). If an answer depends on symbols that `ranges` does not decide, an error gives the comparison.
 absl::StatusOr<ViewMeaning> BuildView(const OpCall& call, const SymbolicGeometry& base, const SymbolRanges& ranges);
-// The same; what the ranges leave open is answered by `decide`'s hints, which records the assumptions it makes.
+// Does the same. The hints of `decide` answer questions that the ranges leave open, and it records its assumptions.
 absl::StatusOr<ViewMeaning> BuildView(const OpCall& call, const SymbolicGeometry& base, SymbolicDecide& decide);
-// What VIEW_scatter(self, src, ...) replaces by src: VIEW(self, ...), where self has the geometry `base`; for select,
-// slice, diagonal and as_strided. An error if src is known to have other sizes.
+// Returns the view that VIEW_scatter(self, src, ...) replaces by src: VIEW(self, ...), where self has the geometry
+// `base`; for select, slice, diagonal and as_strided. It is an error if src is known to have other sizes.
 absl::StatusOr<ViewMeaning> BuildScatteredView(const OpCall& call, const SymbolicGeometry& base,
                                                SymbolicDecide& decide);
 absl::StatusOr<ViewMeaning> BuildScatteredView(const OpCall& call, const SymbolicGeometry& base,
@@ -235,7 +234,8 @@ absl::StatusOr<ViewMeaning> BuildScatteredView(const OpCall& call, const Symboli
 // --- Lists
 // -------------------------------------------------------------------------------------------------------------------
 
-// What aten::_foreach_X does to each element of its lists, in order: aten::X or, in place, aten::X_.
+// Returns the calls that aten::_foreach_X makes for the elements of its lists, in order: aten::X or, in place,
+// aten::X_.
 absl::StatusOr<std::vector<OpCall>> ForeachCalls(const OpCall& call);
 
 }  // namespace smelt

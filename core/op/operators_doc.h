@@ -1,4 +1,4 @@
-// The list of described operators as docs/operators.md has it.
+// Writes docs/operators.md, the list of described operators.
 #ifndef SMELT_CORE_OP_OPERATORS_DOC_H_
 #define SMELT_CORE_OP_OPERATORS_DOC_H_
 

@@ -10,14 +10,14 @@
 
 namespace smelt {
 
-// Whether the node reads a number out of a tensor: aten::item and its like.
+// Returns whether the node reads a number out of a tensor, as aten::item does.
 bool ReadsNumber(const Graph& g, NodeId n);
 
-// By symbol the node that reads the number which the symbol names; of several the first. O(nodes).
+// Returns for each symbol the node that reads the number with its name; of several the first. O(nodes).
 absl::flat_hash_map<std::string, NodeId> ReadersOfSymbols(const Graph& g);
 
-// Those whose number is in the sizes or offsets of other values, as u0 of `x[:, :n.item()]` is. They are not dead,
-// though no node may take the number as an operand. O(values), and O(1) a node where nothing reads a number.
+// Returns the nodes whose number is in the sizes or offsets of other values, as u0 of `x[:, :n.item()]` is. They are
+// not dead, though no node may take the number as an operand. O(values), and O(1) per node if nothing reads a number.
 absl::flat_hash_set<NodeId> ReadersOfSizes(const Graph& g);
 
 }  // namespace smelt

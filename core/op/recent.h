@@ -1,4 +1,4 @@
-// The last answers of a table that is asked about every node: found without the table's lock.
+// The latest answers of a table that is queried for every node, found without the table's lock.
 #ifndef SMELT_CORE_OP_RECENT_H_
 #define SMELT_CORE_OP_RECENT_H_
 
@@ -8,7 +8,7 @@
 
 namespace smelt::op_internal {
 
-// What find(op) gives, which must be the same for the life of the process. One table a type and thread.
+// Returns find(op), which must be the same for the life of the process. There is one table per type and thread.
 template <typename T, typename F>
 const T* Recent(OpName op, const F& find) {
   if (!op) return find(op);
@@ -16,7 +16,7 @@ const T* Recent(OpName op, const F& find) {
     OpName op;
     const T* found = nullptr;
   };
-  // Two places each: operators that take turns would drive each other out of one.
+  // Two places each: operators that alternate would evict each other from a single one.
   static thread_local Entry entries[256][2];
   Entry* entry = entries[(reinterpret_cast<uintptr_t>(&op.full()) * 0x9e3779b97f4a7c15u) >> 56];
   if (entry[0].op == op) return entry[0].found;

@@ -1,12 +1,12 @@
 // The scalar meaning of pointwise operators and of the insides of kernels: a straight-line program over typed scalars.
-// The evaluator runs it, both backends emit it; nobody writes `gelu` twice.
+// The evaluator runs it and both backends emit it, so nobody writes `gelu` twice.
 //
-//   ScalarFn f = *ParseScalarFn("(x: f32) -> { h = x * 0.5; t = erf(x * 0.70710678118654752); return h * (t + 1.0);
-//   }"); f.ToString() parses to an equal function.
+//   ScalarFn f = *ParseScalarFn("(x: f32) -> { h = x * 0.5; t = erf(x * 0.70710678118654752); return h * (t + 1.0); }");
+//   f.ToString();   // parses to an equal function
 //
 // Rounding: every instruction rounds to its own type. float16 and bfloat16 occur only as the type of kArg, kConst and
-// kCast: arithmetic is done in float32 and cast back where PyTorch's kernel rounds. There is no contraction: kFma only
-// where written.
+// kCast: arithmetic is done in float32 and cast back where PyTorch's kernel rounds. There is no contraction: kFma
+// occurs only where it is written.
 #ifndef SMELT_CORE_OP_SCALAR_H_
 #define SMELT_CORE_OP_SCALAR_H_
 
@@ -48,8 +48,8 @@ enum class ScalarOp : uint8_t {
   kHypot,
   kCopysign,
   kNextAfter,
-  // Bits; integers and bool. A shift by less than 0 or by the type's width or more gives 0, kShr of a negative number
-  // -1.
+  // Bits; for integers and bool. A shift by less than 0 or by the type's width or more gives 0, kShr of a negative
+  // number -1.
   kAnd,
   kOr,
   kXor,
@@ -146,7 +146,7 @@ class ScalarBuilder {
 absl::StatusOr<ScalarFn> ParseScalarFn(absl::string_view text);
 absl::Status VerifyScalarFn(const ScalarFn& f);
 
-// `v` as type `t` keeps it: modulo the integer type; bool: whether it is not 0.
+// Reduces `v` to type `t`: modulo the integer type; for bool, whether it is not 0.
 int64_t WrapInt(DType t, int64_t v);
 
 // One scalar at run time: integers and bool in i, real floating point in f (float32 values are exactly representable

@@ -1,12 +1,13 @@
-// Operators' schemas: what PyTorch says of every aten:: and prim:: overload, and what smelt says of its own.
+// Operators' schemas: PyTorch's for every aten:: and prim:: overload, and smelt's for its own operators.
 //
 //   const FunctionSchema* s = FindSchema(OpName::Get("aten::add_.Tensor"));
 //   s->ToString() == "aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"
 //   s->IsMutable();                                                             // true
 //   ResolveOverload("aten::add", {Type::Tensor(), Type::Tensor(), Type::Int()});  // aten::add.Tensor
 //
-// All schemas are in the binary; each is parsed when it is first asked for. A schema says less than the truth for some
-// operators (reshape, _unsafe_view, _foreach_add_, ...): traits of the operator (core/op) correct it. Thread-safe.
+// All schemas are in the binary; each is parsed when it is first used. The schemas of some operators (reshape,
+// _unsafe_view, _foreach_add_, ...) do not state all effects; traits of the operator (core/op) correct them.
+// Thread-safe.
 #ifndef SMELT_CORE_OP_SCHEMA_H_
 #define SMELT_CORE_OP_SCHEMA_H_
 
@@ -56,25 +57,25 @@ absl::StatusOr<FunctionSchema> ParseSchema(absl::string_view text);
 const FunctionSchema* FindSchema(OpName op);
 // All overloads of "aten::add", in the order of PyTorch's registry. Empty if the name is not known.
 std::vector<const FunctionSchema*> FindOverloads(absl::string_view name);
-// Every operator's full name, sorted.
+// Returns every operator's full name, sorted.
 std::vector<absl::string_view> AllSchemaNames();
 
-// Whether a value of type `actual` can stand where `formal` is asked for without conversion, as in TorchScript: a
-// tensor of known shape is a Tensor; an int, float or complex is a Scalar; a T, and None, is a T?; everything is Any.
-// Lists and dictionaries must be of the same elements (tensors of any geometry are the same). A type variable (`t`)
-// takes anything.
+// Returns whether a value of type `actual` can be used as `formal` without conversion, as in TorchScript: a tensor of
+// known shape is a Tensor; an int, float or complex is a Scalar; a T, and None, is a T?; everything is Any. Lists and
+// dictionaries must have the same elements (tensors of any geometry are the same). A type variable (`t`) takes
+// anything.
 bool IsSubtype(const Type& actual, const Type& formal);
 
-// Whether a node of this operator may have inputs of these types, one for each argument, with the conversions named
-// below.
+// Returns whether a node of this operator may have inputs of these types, one for each argument, with the conversions
+// named below.
 bool TakesTypes(const FunctionSchema& schema, absl::Span<const Type> argument_types);
 
 // Chooses the overload for an operator's name without overload, from the types of a node's inputs, in the schema's
 // order, keyword arguments included (as TorchScript prints a node): the first in PyTorch's registry that takes exactly
-// these, as PyTorch's parser does. If none does (a text written by hand): one that takes them by conversions (int or
-// bool to float or Scalar, int to int[2], T? to T) before one whose last arguments would be defaults; then the closest
-// types; then the first. A name that has an overload is looked up. NotFound: no schema has that name. InvalidArgument:
-// none of its schemas takes these types; the message lists them.
+// these types, as PyTorch's parser does. If none does (in a text written by hand), it prefers one that takes them by
+// conversions (int or bool to float or Scalar, int to int[2], T? to T) to one whose last arguments would be defaults;
+// then the closest types; then the first. A name that has an overload is looked up. Returns NotFound if no schema has
+// that name, and InvalidArgument if none of its schemas takes these types; the message lists them.
 absl::StatusOr<OpName> ResolveOverload(absl::string_view name, absl::Span<const Type> argument_types);
 
 // The full argument list in the schema's order: given positional arguments and keyword arguments, filled up with

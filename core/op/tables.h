@@ -14,7 +14,7 @@ bool HasTypeRule(OpName op);
 
 // A number as PyTorch lifts it: kBool, kInt64, kFloat64 or kComplex128.
 DType NumberDType(OpArg::Kind kind);
-// What it counts as in torch.result_type.
+// The argument's part in torch.result_type.
 PromotionOperand PromotionOf(const OpArg& arg);
 
 }  // namespace smelt::op_internal

@@ -14,9 +14,9 @@ struct VerifySchemasOptions {
   bool require_schema = false;
 };
 
-// Every node, in blocks and subgraphs too, has as many inputs and outputs as its operator's schema says (all arguments,
-// defaults filled in), and those of control flow have the blocks they need: prim::If two, each with a result an output;
-// prim::Loop one, whose parameters are a counter and what is carried. The error names the node. Linear. Call
+// Checks that every node, also in blocks and subgraphs, has as many inputs and outputs as its operator's schema (all
+// arguments, defaults filled in), and that control flow has its blocks: prim::If two, each with one result per output;
+// prim::Loop one, whose parameters are a counter and the carried values. The error names the node. Linear. Call
 // VerifyGraph before: the graph must be sound.
 absl::Status VerifySchemas(const Graph& g, const VerifySchemasOptions& options = {});
 

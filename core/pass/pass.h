@@ -1,4 +1,4 @@
-// A rewrite or an analysis of a graph, and what passes tell each other.
+// A rewrite or an analysis of a graph, and the data that passes exchange.
 //
 //   Pass MergeMatmulsPass() {
 //     return {.name = "merge-matmuls",
@@ -8,8 +8,8 @@
 //             .run = [](Graph& g, PassContext&) -> absl::StatusOr<bool> { return MergeMatmuls(g) > 0; }};
 //   }
 //
-// A pass keeps no state between runs: what it wants to know and what it leaves for others lies in the PassContext.
-// Timing, dumps, verification and switching off are the runner's business (core/pass/pass_pipeline.h).
+// A pass keeps no state between runs: its options and its results are in the PassContext. The runner does timing,
+// dumps, verification and switching off (core/pass/pass_pipeline.h).
 #ifndef SMELT_CORE_PASS_PASS_H_
 #define SMELT_CORE_PASS_PASS_H_
 
@@ -35,7 +35,7 @@ class PassContext {
   PassContext(const PassContext&) = delete;
   PassContext& operator=(const PassContext&) = delete;
 
-  // The value of this type, which is default-constructed when nobody has put one.
+  // Returns the value of this type, which is default-constructed if nobody has put one.
   template <typename T>
   T& Get() {
     std::unique_ptr<Entry>& entry = entries_[KeyOf<T>()];
@@ -43,7 +43,7 @@ class PassContext {
     return static_cast<Holder<T>&>(*entry).value;
   }
 
-  // The value of this type, or null when nobody has put one.
+  // Returns the value of this type, or null if nobody has put one.
   template <typename T>
   T* Find() {
     const auto it = entries_.find(KeyOf<T>());
@@ -77,15 +77,15 @@ class PassContext {
 };
 
 struct Pass {
-  // As users write it: lower case, words joined by hyphens. It is unique among all passes.
+  // The name for users: lower case, words joined by hyphens. It is unique among all passes.
   std::string name;
   // One line for --list-passes.
   std::string description;
   // Names of passes that must have run on the graph before this one.
   std::vector<std::string> prerequisites = {};
-  // True when programs have the same meaning without the pass and only run slower: such a pass can be switched off.
+  // True if programs have the same meaning without the pass and only run slower: such a pass can be switched off.
   bool is_optional = false;
-  // True when the pass leaves the graph as it is.
+  // True if the pass leaves the graph as it is.
   bool is_analysis = false;
   // Rewrites the graph and returns whether anything in it changed. After an error the graph is of no further use.
   std::function<absl::StatusOr<bool>(Graph&, PassContext&)> run = nullptr;

@@ -22,7 +22,7 @@
 
 namespace smelt {
 
-// What one pass did to the graph.
+// The effect of one pass on the graph.
 struct PassRecord {
   std::string name;
   double milliseconds = 0;
@@ -38,21 +38,21 @@ struct PassRunOptions {
 
 class PassPipeline {
  public:
-  // Appends a pass. Its prerequisites that are in the pipeline at all stand before it: a failed check otherwise.
+  // Appends a pass. Those of its prerequisites that are in the pipeline must stand before it: a failed check otherwise.
   void Add(Pass pass);
   // Appends all passes of another pipeline.
   void Append(PassPipeline other);
 
   const std::vector<Pass>& passes() const& { return passes_; }
   const std::vector<Pass>& passes() && = delete;  // would outlive the pipeline in a range-based for
-  // The pass of this name, or null.
+  // Returns the pass of this name, or null.
   const Pass* Find(absl::string_view name) const;
 
-  // All that `name` needs before it, in the order of the pipeline, and itself at the end. Empty when there is no such
-  // pass.
+  // Returns all prerequisites of `name`, in the order of the pipeline, and the pass itself at the end. Empty if there
+  // is no such pass.
   std::vector<const Pass*> WithPrerequisites(absl::string_view name) const;
 
-  // Runs the passes in order. The first error ends the run; FailedPass tells which pass it comes from. Records are
+  // Runs the passes in order. The first error ends the run; FailedPass returns the pass that it comes from. Records are
   // appended to `records` if it is not null.
   absl::Status Run(Graph& graph, PassContext& context, const PassRunOptions& options = {},
                    std::vector<PassRecord>* records = nullptr) const;
@@ -65,8 +65,8 @@ class PassPipeline {
 absl::Status RunPass(const Pass& pass, Graph& graph, PassContext& context, const PassRunOptions& options = {},
                      std::vector<PassRecord>* records = nullptr);
 
-// The name of the pass that an error of the runner comes from; "" for other errors. Messages do not name the pass,
-// since users of a model read them.
+// Returns the name of the pass that an error of the runner comes from; "" for other errors. Messages do not name the
+// pass, since users of a model read them.
 std::string FailedPass(const absl::Status& error);
 
 }  // namespace smelt

@@ -1,4 +1,4 @@
-// A fact that functionalization leaves for the fuser: whose memory a call rewrites.
+// A fact that functionalization leaves for the fuser: the inputs whose memory a call rewrites.
 #ifndef SMELT_CORE_PASS_WRITTEN_INPUTS_H_
 #define SMELT_CORE_PASS_WRITTEN_INPUTS_H_
 

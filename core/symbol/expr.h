@@ -7,12 +7,12 @@
 //
 // An Expr is an immutable value, cheap to copy; a constant allocates nothing. Sums and products are kept as a
 // polynomial with integer coefficients over atoms (symbols, and the results of FloorDiv, Mod, Min, Max that do not
-// simplify), so that two expressions that are equal as polynomials compare equal. A division is taken to be by
-// something other than zero (FloorDiv(n, n) is 1). Arithmetic that overflows int64 while simplifying, a division by the
-// constant zero, and an expression that grows beyond any use (thousands of terms) give the poison expression:
-// IsPoison(), which evaluates to an error.
+// simplify), so that two expressions that are equal as polynomials compare equal. A divisor is assumed to be nonzero
+// (FloorDiv(n, n) is 1). Arithmetic that overflows int64 during simplification, a division by the constant zero, and an
+// expression that grows beyond any use (thousands of terms) give the poison expression: IsPoison(), which evaluates to
+// an error.
 //
-// The names of symbols are identifiers, possibly with dots ("s0", "x.stride0"); others work but do not survive printing
+// The names of symbols are identifiers, possibly with dots ("s0", "x.stride0"). Others work but do not survive printing
 // and parsing. "poison" is reserved.
 #ifndef SMELT_CORE_SYMBOL_EXPR_H_
 #define SMELT_CORE_SYMBOL_EXPR_H_
@@ -48,13 +48,13 @@ class Expr {
   // The symbols that occur, sorted, each once.
   std::vector<std::string> Symbols() const;
 
-  // The value for given symbols; an error names the symbol that is missing, an overflow or a division by zero.
+  // Returns the value for given symbols. An error names a missing symbol, an overflow or a division by zero.
   absl::StatusOr<int64_t> Evaluate(const absl::flat_hash_map<std::string, int64_t>& symbols) const;
 
   // Replaces symbols by expressions.
   Expr Substitute(const absl::flat_hash_map<std::string, Expr>& symbols) const;
 
-  // "4*s0*s1 + s0 + 3", "floordiv(s0, 2)", "mod(s0, 2)", "min(a, b)", "max(a, b)". Parse reads that and the same with
+  // "4*s0*s1 + s0 + 3", "floordiv(s0, 2)", "mod(s0, 2)", "min(a, b)", "max(a, b)". Parse reads this text, also with
   // parentheses.
   std::string ToString() const;
   static absl::StatusOr<Expr> Parse(absl::string_view text);
@@ -67,7 +67,7 @@ class Expr {
   friend Expr Mod(const Expr& a, const Expr& b);  // Python's: the sign of b
   friend Expr Min(const Expr& a, const Expr& b);
   friend Expr Max(const Expr& a, const Expr& b);
-  // 1 of none.
+  // The product of no factors is 1.
   Expr Product(absl::Span<const Expr> factors);
 
   // Structural equality of the canonical forms: true means equal for all symbols; false means "not known to be equal".
@@ -105,20 +105,20 @@ Expr FloorDiv(const Expr& a, const Expr& b);
 Expr Mod(const Expr& a, const Expr& b);
 Expr Min(const Expr& a, const Expr& b);
 Expr Max(const Expr& a, const Expr& b);
-// 1 of none.
+// The product of no factors is 1.
 Expr Product(absl::Span<const Expr> factors);
 
-// The known range of each symbol, and what follows from it for expressions. Sizes that PyTorch's export calls dynamic
-// are usually in [2, inf) or [0, inf).
+// The known range of each symbol, and the facts about expressions that follow. Sizes that PyTorch's export calls
+// dynamic are usually in [2, inf) or [0, inf).
 class SymbolRanges {
  public:
   static constexpr int64_t kInfinity = INT64_MAX;
   struct Range {
     int64_t min = 0, max = kInfinity;
-    // What a caller may pass, where that is less than `min`: PyTorch's export reasons about dynamic sizes as if they
-    // were at least 2 (a size of 1 broadcasts), and accepts 1 all the same. -1: min.
+    // The least value that a caller may pass, if that is less than `min`: PyTorch's export reasons about dynamic sizes
+    // as if they were at least 2 (a size of 1 broadcasts), and accepts 1 all the same. -1: min.
     int64_t accepted_min = -1;
-    // The example's value, by which a question is decided that the range leaves open. -1: unknown.
+    // The example's value, which decides a question that the range leaves open. -1 if unknown.
     int64_t hint = -1;
   };
   void Set(absl::string_view symbol, Range range);
@@ -126,20 +126,20 @@ class SymbolRanges {
   Range Get(absl::string_view symbol) const;  // [0, inf) if never set
   Range Of(const Expr& e) const;              // interval arithmetic, sound; min may be INT64_MIN
 
-  // nullopt: not decidable from the ranges.
+  // nullopt if the ranges do not decide it.
   std::optional<bool> Equal(const Expr& a, const Expr& b) const;
   std::optional<bool> Less(const Expr& a, const Expr& b) const;
   std::optional<bool> LessOrEqual(const Expr& a, const Expr& b) const;
-  // Over all values that a caller may pass, those below `min` too.
+  // For all values that a caller may pass, including those below `min`.
   std::optional<bool> AlwaysLessOrEqual(const Expr& a, const Expr& b) const;
-  // The same value for all that a caller may pass, with each min, max, floordiv and mod gone that the ranges decide:
-  // with s0 in [8, inf), min(s0, 4) is 4, floordiv(3, s0) is 0, mod(3, s0) is 3.
+  // Returns an expression with the same value for all that a caller may pass, without each min, max, floordiv and mod
+  // that the ranges decide: with s0 in [8, inf), min(s0, 4) is 4, floordiv(3, s0) is 0, mod(3, s0) is 3.
   Expr Simplify(const Expr& e) const;
 
-  // The same, each symbol from what a caller may pass on.
+  // Returns the ranges with each symbol from the least value that a caller may pass.
   SymbolRanges Accepted() const;
 
-  // What is known beyond the ranges: `e`, or e's x where it is max(x, -x), is not 0 in any call that is accepted.
+  // States a fact beyond the ranges: `e`, or e's x if it is max(x, -x), is not 0 in any call that is accepted.
   void SetNonZero(const Expr& e);
 
   const std::vector<std::pair<std::string, Range>>& entries() const { return entries_; }  // sorted by name

@@ -1,4 +1,4 @@
-// How expr.cc keeps an expression, for the files beside it: expr_text.cc, symbol_ranges.cc.
+// The representation of an expression in expr.cc, for the files beside it: expr_text.cc, symbol_ranges.cc.
 #ifndef SMELT_CORE_SYMBOL_EXPR_INTERNAL_H_
 #define SMELT_CORE_SYMBOL_EXPR_INTERNAL_H_
 
@@ -18,7 +18,7 @@ namespace expr_internal {
 
 enum class Kind { kSymbol, kFloorDiv, kMod, kMin, kMax };
 
-// What a product is made of: a symbol, or a function that did not simplify away. kMin and kMax have 2 or more operands,
+// A factor of a product: a symbol, or a function that did not simplify away. kMin and kMax have 2 or more operands,
 // sorted; the others 2.
 struct Atom {
   Kind kind;
@@ -36,7 +36,7 @@ struct Term {
   std::vector<AtomPtr> factors;
 };
 
-// b is not 0, and not -1 where a is INT64_MIN.
+// b must not be 0, nor -1 if a is INT64_MIN.
 inline int64_t FloorDivide(int64_t a, int64_t b) {
   int64_t q = a / b;
   return q - ((a % b != 0) && ((a < 0) != (b < 0)));
@@ -50,7 +50,7 @@ inline int64_t FloorModulo(int64_t a, int64_t b) {
 
 inline uint64_t Magnitude(int64_t v) { return v < 0 ? 0 - static_cast<uint64_t>(v) : static_cast<uint64_t>(v); }
 
-// Deeper is poison.
+// Deeper expressions are poison.
 inline constexpr int kMaxDepth = 200;
 
 }  // namespace expr_internal

@@ -5,13 +5,12 @@
 //   D::Geometry   Geometry or ExprGeometry
 //   Equal, Less, LessOrEqual(a, b)         the answer
 //   Add, Sub, Mul, FloorDiv, Mod, Min, Max
-//   status()      the first thing that went wrong: an overflow, a decision that nothing decides. From then on the
-//   answers
-//                 are arbitrary (but the rules still end), and the rule returns this status.
+//   status()      the first thing that went wrong: an overflow, or an undecided question. From then on the
+//                 answers are arbitrary (but the rules still end), and the rule returns this status.
 //
-// ConcreteDecide is for numbers. SymbolicDecide asks SymbolRanges; what they leave open it answers by the hint values
-// of the symbols (the sizes of the example inputs), and records what it has assumed: the result is right where the
-// assumptions hold, which is for the caller to check at run time or to refuse.
+// ConcreteDecide is for numbers. SymbolicDecide asks SymbolRanges. If they leave a question open, it uses the hint
+// values of the symbols (the sizes of the example inputs), and records its assumptions. The result is right where the
+// assumptions hold, which the caller must check at run time or refuse.
 //
 //   SymbolicDecide decide(&ranges, {{"s0", 16}});
 //   absl::StatusOr<ExprGeometry> out = view_rules::View(decide, in, {Expr(-1), Expr(4)});
@@ -48,7 +47,7 @@ struct ExprGeometry {
   std::string ToString() const;  // as Geometry's
 };
 
-// a `relation` b, taken to hold.
+// An assumption: a `relation` b.
 struct Assumption {
   enum class Relation { kEqual, kNotEqual, kLess, kLessOrEqual };
   Expr a;
@@ -57,7 +56,7 @@ struct Assumption {
 
   bool operator==(const Assumption& o) const { return a == o.a && relation == o.relation && b == o.b; }
   std::string ToString() const;  // "s0 <= 4*s1"
-  // An error where an expression has no value.
+  // Returns an error if an expression has no value.
   absl::StatusOr<bool> Holds(const absl::flat_hash_map<std::string, int64_t>& symbols) const;
 };
 
@@ -120,13 +119,13 @@ class SymbolicDecide {
   Expr Mul(const Expr& a, const Expr& b) { return Checked(a * b); }
   Expr FloorDiv(const Expr& a, const Expr& b) { return Checked(::smelt::FloorDiv(a, b)); }
   Expr Mod(const Expr& a, const Expr& b) { return Checked(::smelt::Mod(a, b)); }
-  // Without an assumption: where the ranges do not decide, the result is a min or max expression.
+  // Makes no assumption: if the ranges do not decide, the result is a min or max expression.
   Expr Min(const Expr& a, const Expr& b);
   Expr Max(const Expr& a, const Expr& b);
 
-  // Whether what the ranges leave open of `e` can be answered by hints: not of numbers that only the data give.
+  // Returns whether hints can decide what the ranges leave open about `e`: not for numbers that only the data give.
   bool IsDecidable(const Expr& e) const;
-  // Its value for the hints; nothing where they do not give it one.
+  // Returns its value for the hints, or nothing if they do not give one.
   std::optional<int64_t> Example(const Expr& e) const;
   std::optional<bool> Known(const Expr& a, const Expr& b) const { return ranges_->LessOrEqual(a, b); }
 
@@ -137,7 +136,7 @@ class SymbolicDecide {
 
  private:
   Expr Checked(Expr e);
-  // By the hints, recording an assumption; `relation` is kEqual, kLess or kLessOrEqual.
+  // Decides by the hints and records an assumption; `relation` is kEqual, kLess or kLessOrEqual.
   bool Assume(const Expr& a, Assumption::Relation relation, const Expr& b);
   absl::StatusOr<int64_t> EvaluateByHints(const Expr& e) const;
 

@@ -1,6 +1,6 @@
-// Whether the answer of an elementwise write hangs on the order in which PyTorch visits the elements: an operand lies
-// partly in the written memory, or the written tensor in itself, and PyTorch computes such a write without a temporary.
-// Its order is TensorIterator's; where that order is one element after the other it can be followed.
+// Decides whether the answer of an elementwise write depends on the order in which PyTorch visits the elements: an
+// operand lies partly in the written memory, or the written tensor in itself, and PyTorch computes such a write without
+// a temporary. Its order is TensorIterator's. If that order is one element after the other, it can be followed.
 #ifndef SMELT_CORE_TENSOR_ELEMENT_ORDER_H_
 #define SMELT_CORE_TENSOR_ELEMENT_ORDER_H_
 
@@ -13,7 +13,7 @@
 
 namespace smelt {
 
-// A tensor in memory; of operands that are read, broadcast to the written one's sizes.
+// A tensor in memory. Operands that are read are broadcast to the written tensor's sizes.
 struct PlacedGeometry {
   Geometry geometry;
   const char* origin = nullptr;  // where offset 0 is
@@ -22,8 +22,8 @@ struct PlacedGeometry {
   int item() const { return ItemSize(dtype); }  // bytes
 };
 
-// How an operand may lie to the tensor that an operator writes. PyTorch looks only at tensors that cover their span
-// without gaps; what it does not look at it computes, in whatever order.
+// The places that an operand may have relative to the tensor that an operator writes. PyTorch looks only at tensors
+// that cover their span without gaps. It computes with all others, in whatever order.
 enum class OperandSharing {
   kAny,          // all is computed before anything is written
   kNotPartly,    // the same elements, or none; else PyTorch refuses, or computes one element after the other
@@ -48,9 +48,9 @@ struct ElementOrder {
   std::vector<int> dims;  // innermost first
 };
 
-// The same element at every index.
+// Returns whether the element is the same at every index.
 bool AreSameElements(const PlacedGeometry& a, const PlacedGeometry& b);
-// False also where it is not known.
+// Returns false also if it is not known.
 bool AreDisjoint(const PlacedGeometry& a, const PlacedGeometry& b);
 
 ElementOrder OrderOfElements(const PlacedGeometry& written, absl::Span<const PlacedGeometry> read);
@@ -79,8 +79,8 @@ inline int64_t OffsetOf(const Geometry& g, absl::Span<const int64_t> index) {
   return at;
 }
 
-// One value written to some elements of expanded memory, which takes it where any of its elements does: `value` is what
-// they would be if each had memory of its own. Of the same sizes and dtype.
+// Writes one value to some elements of expanded memory, which takes it if any of its elements does: `value` holds their
+// values as if each had memory of its own. Sizes and dtype must be equal.
 void CopyWhatChanged(const Tensor& to, const Tensor& value);
 
 }  // namespace smelt

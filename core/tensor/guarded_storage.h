@@ -1,4 +1,4 @@
-// Memory that ends, or begins, at a page that nobody may touch: what goes beyond it ends the program. For tests:
+// Memory that ends, or begins, at an inaccessible page: an access beyond it ends the program. For tests, because
 // sanitizers do not see generated kernels.
 #ifndef SMELT_CORE_TENSOR_GUARDED_STORAGE_H_
 #define SMELT_CORE_TENSOR_GUARDED_STORAGE_H_
@@ -11,11 +11,11 @@
 
 namespace smelt {
 
-// Where memory meets such a page.
+// The end of the memory that meets such a page.
 enum class GuardPages { kNone, kEnd, kBegin };
 
-// `bytes` of zeros whose last (kEnd) or first (kBegin) byte lies at such a page; at least a page and two mappings each.
-// Grown, it is ordinary memory. `side` is not kNone.
+// Allocates `bytes` of zeros whose last (kEnd) or first (kBegin) byte lies at such a page; at least a page and two
+// mappings each. When it grows, it becomes ordinary memory. `side` must not be kNone.
 absl::StatusOr<std::shared_ptr<Storage>> GuardedStorage(int64_t bytes, GuardPages side);
 
 }  // namespace smelt

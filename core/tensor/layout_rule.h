@@ -73,16 +73,17 @@ struct EvaluatedLayout {
   std::vector<int64_t> strides;  // of kDerived, kInput and kStrides
 };
 
-// An error says what is malformed. A rule that passes can be evaluated on `inputs` operands.
+// Returns an error that says what is malformed. A rule that passes can be evaluated on `inputs` operands.
 absl::Status VerifyLayoutRule(absl::Span<const int64_t> rule, size_t inputs);
 
-// The layout of each result. FailedPrecondition: the rule does not cover these operands. InvalidArgument: the rule is
-// malformed, or an operand has another rank than the rule is for. O(words of the rule).
+// Returns the layout of each result. FailedPrecondition: the rule does not cover these operands. InvalidArgument: the
+// rule is malformed, or an operand has another rank than the rule is for. O(words of the rule).
 absl::StatusOr<std::vector<EvaluatedLayout>> EvaluateLayoutRule(absl::Span<const int64_t> rule,
                                                                 absl::Span<const LayoutInput> inputs);
 
-// How many elements of memory a tensor of these sizes reaches at these strides, from the first on; -1 where a stride is
-// negative, the ranks differ or the number is beyond any memory, as a rule from a file can have it.
+// Returns the number of elements of memory that a tensor with these sizes and strides reaches, from the first on.
+// Returns -1 if a stride is negative, the ranks differ or the number is beyond any memory, which a rule from a file can
+// cause.
 int64_t ReachOfLayout(absl::Span<const int64_t> sizes, absl::Span<const int64_t> strides);
 
 }  // namespace smelt

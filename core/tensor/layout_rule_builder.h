@@ -1,5 +1,5 @@
-// Writes a layout rule, which is code over symbolic strides, down as data (layout_rule.h): runs the code again and
-// again with other answers to the questions that it asks about its operands, until each answer has been followed.
+// Writes a layout rule, which is code over symbolic strides, down as data (layout_rule.h). It runs the code repeatedly
+// with different answers to the questions that the code asks about its operands, until each answer has been followed.
 //
 //   LayoutRuleOperands operands;
 //   operands.tensors = {x, y};          // ExprGeometry whose sizes and strides are symbols
@@ -20,8 +20,8 @@
 
 namespace smelt {
 
-// The operands of a rule, in the order of its inputs. What is a symbol alone is read from the operand at the call; each
-// symbol of a result must occur so.
+// The operands of a rule, in the order of its inputs. An expression that is a single symbol is read from the operand at
+// the call; each symbol of a result must occur in this way.
 struct LayoutRuleOperand {
   ExprGeometry geometry;    // of a tensor
   std::string number = "";  // the symbol of an integer
@@ -32,13 +32,13 @@ using InferredLayout = std::optional<ExprGeometry>;
 
 struct LayoutRuleOptions {
   int max_runs = 256;  // of `infer`
-  // Whether a rule of more cases is an error; else it refuses those that the runs did not come to.
+  // If true, a rule of more cases is an error. Otherwise the rule refuses the cases that the runs did not reach.
   bool whole = false;
 };
 
-// The rule of `infer`, whose answers must depend on nothing but the questions that it asks. Where it fails for some
-// operands the rule refuses them; an error if it fails for all. `hints` say which operands are usual: they are followed
-// first. The words of a rule are the same for the same answers.
+// Builds the rule of `infer`, whose answers must depend only on the questions that it asks. If it fails for some
+// operands, the rule refuses them; it is an error if it fails for all. `hints` are the usual operands, which are
+// followed first. The words of a rule are the same for the same answers.
 absl::StatusOr<std::vector<int64_t>> BuildLayoutRule(
     const std::vector<LayoutRuleOperand>& operands, const SymbolRanges& ranges,
     const absl::flat_hash_map<std::string, int64_t>& hints,

@@ -42,8 +42,8 @@ class LayoutTrace {
   };
 };
 
-// What the rules ask while a trace is installed; null else. The rules are below this library and name what they ask by
-// the function of view_rules.h (or memory_format.h).
+// The questions of the rules while a trace is installed; null otherwise. The rules are below this library and name a
+// question by the function of view_rules.h (or memory_format.h).
 namespace layout_hooks {
 using Compare = std::function<bool(const Assumption& asked)>;
 using Test = std::function<std::optional<bool>(absl::string_view function, const ExprGeometry& g)>;

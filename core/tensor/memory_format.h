@@ -11,9 +11,9 @@
 
 namespace smelt {
 
-// Whether strides suggest channels-last, of tensors of 4 or 5 dims; of others never. That is no question of density:
-// from the channels outwards no stride is smaller than what lies inside, dims of size 1 included. Where contiguous
-// strides are the same (one channel, say) they are taken for contiguous. `D`: ConcreteDecide or SymbolicDecide.
+// Returns whether strides suggest channels-last, for tensors of 4 or 5 dims; never for others. Density does not matter:
+// from the channels outwards, no stride may be smaller than the inner ones, dims of size 1 included. If contiguous
+// strides are the same (with one channel, say), they count as contiguous. `D`: ConcreteDecide or SymbolicDecide.
 template <typename D>
 bool SuggestsChannelsLast(D& decide, absl::Span<const typename D::Index> sizes,
                           absl::Span<const typename D::Index> strides) {
@@ -33,7 +33,8 @@ bool SuggestsChannelsLast(D& decide, absl::Span<const typename D::Index> sizes,
   return true;
 }
 
-// The same of [N, C, L] as images of one row, [N, C, 1, L]: PyTorch computes what has one spatial dim so.
+// Does the same for [N, C, L] as images of one row, [N, C, 1, L]: PyTorch computes tensors with one spatial dim in this
+// way.
 template <typename D>
 bool SuggestsChannelsLastAsRow(D& decide, absl::Span<const typename D::Index> sizes,
                                absl::Span<const typename D::Index> strides) {

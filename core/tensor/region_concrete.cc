@@ -1,13 +1,14 @@
-// The overlap of two concrete strided regions: is there a solution of
+// The overlap of two concrete strided regions. In bytes, with one more dim of stride 1 for the bytes of an item, is
+// there a solution of
 //
-//   offset_a + sum(stride_a[d] * i[d]) = offset_b + sum(stride_b[d] * j[d]),   0 <= i[d] < size_a[d], 0 <= j[d] <
-//   size_b[d]
+//   offset_a + sum(stride_a[d] * i[d]) = offset_b + sum(stride_b[d] * j[d])
+//   where 0 <= i[d] < size_a[d], 0 <= j[d] < size_b[d]
 //
-// (in bytes, with one more dim of stride 1 for the bytes of an item)? With j counted from the other end all
-// coefficients are positive and it is sum(c[k] * x[k]) = distance with 0 <= x[k] <= u[k]. A search decides it, largest
-// coefficient first. What keeps it short: the range that the smaller terms can reach, the greatest common divisor of
-// their coefficients (so that only every n-th x[k] is tried), and that it stops where the terms left reach every
-// multiple of their divisor in their range, as the dims of ordinary tensors do.
+// With j counted from the other end all coefficients are positive, and the equation is sum(c[k] * x[k]) = distance with
+// 0 <= x[k] <= u[k]. A search decides it, largest coefficient first. Three things keep it short: the range that the
+// smaller terms can reach; the greatest common divisor of their coefficients (so that only every n-th x[k] is tried);
+// and that it stops where the remaining terms reach every multiple of their divisor in their range, as the dims of
+// ordinary tensors do.
 #include <algorithm>
 #include <cstdint>
 #include <numeric>

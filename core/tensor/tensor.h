@@ -1,13 +1,12 @@
-// A strided tensor over a reference-counted, resizable storage: what the C++ API takes and returns and what the
-// evaluator computes on. A Tensor is a handle: copies of it are the same tensor (its geometry, too, is shared, as
-// PyTorch's are, so that t_() through one handle is seen through the other); View() makes another tensor over the same
-// storage.
+// A strided tensor over a reference-counted, resizable storage. The C++ API takes and returns it, and the evaluator
+// computes on it. A Tensor is a handle: copies of it are the same tensor. They share its geometry, too, as in PyTorch,
+// so that t_() through one handle is seen through the other. View() makes another tensor over the same storage.
 //
 //   Tensor x = Tensor::Empty(DType::kFloat32, {4, 8});
 //   Tensor column = x.View({{4}, {8}, 0});
 //   column.storage() == x.storage()
 //
-// Not thread-safe beyond what shared_ptr gives.
+// Not thread-safe beyond the guarantees of shared_ptr.
 #ifndef SMELT_CORE_TENSOR_TENSOR_H_
 #define SMELT_CORE_TENSOR_TENSOR_H_
 
@@ -54,9 +53,9 @@ class Storage {
   char* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
   bool is_borrowed() const { return !owned_ && owner_ == nullptr; }
-  // Keeps the first min(old, new) bytes; data() may change. An error if it cannot grow.
+  // Keeps the first min(old, new) bytes; data() may change. Returns an error if it cannot grow.
   absl::Status Resize(int64_t bytes);
-  // As Resize, if there are fewer bytes. New ones, which have no value in PyTorch, are zeros, so that runs repeat.
+  // Resizes if there are fewer bytes. New bytes, which have no value in PyTorch, are zeros, so that runs repeat.
   absl::Status GrowTo(int64_t bytes);
 
  private:
@@ -97,12 +96,13 @@ class Tensor {
   void SetDType(DType dtype) { impl_->dtype = dtype; }
   bool IsSame(const Tensor& o) const { return impl_ == o.impl_; }  // the same tensor, not just equal
   const void* identity() const { return impl_.get(); }
-  // Whether every reachable element lies inside the storage.
+  // Returns whether every reachable element lies inside the storage.
   bool InBounds() const;
 
-  // A dense copy with the same sizes (contiguous), of the elements.
+  // Returns a dense (contiguous) copy with the same sizes.
   Tensor Clone() const;
-  // A copy of the storage from the first element on, what lies between the elements too, with the same strides.
+  // Returns a copy of the storage from the first element on, including the bytes between the elements, with the same
+  // strides.
   Tensor CloneWithGaps() const;
 
  private:

@@ -1,15 +1,15 @@
-// What PyTorch's view operators do to sizes, strides and offset, and which strides the outputs of its operators get:
-// pure functions on geometry, over numbers or expressions (decide.h says how an expression is decided).
+// The effect of PyTorch's view operators on sizes, strides and offset, and the strides of its operators' outputs: pure
+// functions on geometry, over numbers or expressions (decide.h says how an expression is decided).
 //
 //   ConcreteDecide decide;
 //   absl::StatusOr<Geometry> t = view_rules::Transpose(decide, {{4, 8}, {8, 1}, 0}, 0, 1);   // [8, 4] strides [1, 8]
-//   absl::StatusOr<Geometry> v = view_rules::View(decide, *t, {32});   // an error, as PyTorch's: not one subspace
+//   absl::StatusOr<Geometry> v = view_rules::View(decide, *t, {32});   // an error, as in PyTorch: not one subspace
 //
-// The results are PyTorch 2.13's, stride by stride, also where they do not matter (dims of size 1, empty tensors); the
-// errors carry PyTorch's words, except that Python's argument checking and the tensor's type in expand()'s message are
-// left out. Dims may be negative, as in PyTorch. Nothing here knows of storages but AsStrided's bound.
+// The results are PyTorch 2.13's, stride by stride, also where they do not matter (dims of size 1, empty tensors). The
+// errors have PyTorch's words, without Python's argument checking and the tensor's type in expand()'s message. Dims may
+// be negative, as in PyTorch. Nothing here knows of storages except AsStrided's bound.
 //
-// A policy that has failed makes every later call fail: use a fresh one per operator where a failure is not the end.
+// A policy that has failed makes every later call fail: use a fresh one per operator if a failure is not the end.
 #ifndef SMELT_CORE_TENSOR_VIEW_RULES_H_
 #define SMELT_CORE_TENSOR_VIEW_RULES_H_
 
@@ -43,7 +43,7 @@ bool IsContiguous(D& decide, const typename D::Geometry& g);
 // False for other ranks than 4 (channels_last) and 5 (channels_last_3d).
 template <typename D>
 bool IsChannelsLast(D& decide, const typename D::Geometry& g);
-// Some permutation of the dims is contiguous: what a dense copy can keep as it is.
+// Returns whether some permutation of the dims is contiguous, so that a dense copy can keep the strides.
 template <typename D>
 bool IsNonOverlappingAndDense(D& decide, const typename D::Geometry& g);
 
@@ -52,8 +52,8 @@ bool IsNonOverlappingAndDense(D& decide, const typename D::Geometry& g);
 template <typename D>
 std::vector<typename D::Index> PreservedStrides(D& decide, const typename D::Geometry& g);
 
-// The common shape of operands. Error: "The size of tensor a (3) must match the size of tensor b (4) at non-singleton
-// dimension 1" (a: what the operands before gave).
+// Returns the common shape of operands. Error: "The size of tensor a (3) must match the size of tensor b (4) at
+// non-singleton dimension 1" (a: the shape of the previous operands).
 template <typename D>
 absl::StatusOr<std::vector<typename D::Index>> BroadcastSizes(D& decide,
                                                               absl::Span<const std::vector<typename D::Index>> shapes);
@@ -63,19 +63,20 @@ absl::StatusOr<std::vector<typename D::Index>> BroadcastSizes(D& decide,
 // as Geometry{}. Give at least one operand.
 template <typename D>
 absl::StatusOr<typename D::Geometry> PointwiseOutput(D& decide, absl::Span<const typename D::Geometry> operands);
-// The geometry (offset 0) of x[a, :, b], an entry a dim, at least one of them an index: the indexed dims are replaced
-// by the broadcast shape of the indices, at their place if they are next to each other, else in front.
+// Returns the geometry (offset 0) of x[a, :, b], with one entry per dim, at least one of them an index: the indexed
+// dims are replaced by the broadcast shape of the indices, at their place if they are next to each other, else in
+// front.
 template <typename D>
 absl::StatusOr<typename D::Geometry> IndexedOutput(D& decide, const typename D::Geometry& self,
                                                    absl::Span<const std::optional<typename D::Geometry>> indices);
 
 // --- views: the result shares the operand's storage ---
 
-// sizes may hold one -1. Error where the sizes do not fit or no strides say it: PyTorch's view().
+// PyTorch's view(). sizes may hold one -1. Returns an error if the sizes do not fit or no strides express them.
 template <typename D>
 absl::StatusOr<typename D::Geometry> View(D& decide, const typename D::Geometry& g, Sizes<D> sizes);
 
-// reshape(): a view where there are strides that say it, else a contiguous copy of the (inferred) sizes.
+// reshape(): a view if there are strides that express it, else a contiguous copy of the (inferred) sizes.
 template <typename D>
 struct ReshapeResult {
   bool aliases;

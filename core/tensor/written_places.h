@@ -1,10 +1,10 @@
-// Which elements an operator writes at places that indices choose, found out by its answers: it is called twice, with
+// Finds the elements that an operator writes at places that indices choose, by its answers: it is called twice, with
 // tensors that hold one number each.
 //
-//   2 in what it writes and 3 in what it reads, then 3 and 2
+//   2 in the written tensor and 3 in the others, then 3 and 2
 //
-// Whether it sets, adds, multiplies, takes an extreme or a mean: a place that keeps its number both times is not
-// written.
+// A place that keeps its number both times is not written, whether the operator sets, adds, multiplies, or takes an
+// extreme or a mean.
 #ifndef SMELT_CORE_TENSOR_WRITTEN_PLACES_H_
 #define SMELT_CORE_TENSOR_WRITTEN_PLACES_H_
 
@@ -22,9 +22,9 @@ namespace smelt {
 // A contiguous tensor of a real floating point dtype whose elements are all `number`, a small integer.
 Tensor OneNumber(DType dtype, absl::Span<const int64_t> sizes, int number);
 
-// Whether an element of some tensor of `read` lies at a place of `written` that the operator writes. `call` gives the
-// new contents of `written` for these two numbers, in its sizes and dtype. Of dtypes that are not floating point true:
-// there the operands that say where to write cannot be told from those that say what.
+// Returns whether an element of some tensor of `read` lies at a place of `written` that the operator writes. `call`
+// gives the new contents of `written` for these two numbers, in its sizes and dtype. Returns true for dtypes that are
+// not floating point: there the operands with the places cannot be distinguished from those with the values.
 absl::StatusOr<bool> WritesWhereItReads(const Tensor& written, absl::Span<const Tensor> read,
                                         const std::function<absl::StatusOr<Tensor>(int held, int given)>& call);
 

@@ -1,8 +1,8 @@
-// Runs a function compiled for three levels, of which the highest that the machine has:
+// Runs a function compiled for three levels, of which the machine's highest is chosen:
 //
 //   AtBestLevel([&]() SMELT_ALWAYS_INLINE { Loop(x, n); });   // Loop is SMELT_INLINE
 //
-// or one that is told how many bytes the level's vectors have (gcc takes wider ones apart by way of memory):
+// or one that gets the number of bytes of the level's vectors (gcc splits wider vectors through memory):
 //
 //   AtBestVectors([&](auto bytes) SMELT_ALWAYS_INLINE { Loop<bytes>(x, n); });
 #ifndef SMELT_RUNTIME_LIBRARY_AT_BEST_LEVEL_H_
@@ -20,8 +20,7 @@ namespace smelt {
 template <int kBytes>
 using VectorBytes = std::integral_constant<int, kBytes>;
 
-// `kBytes` bytes of elements, in a register; `Unaligned` is how they are read from and written to any element's
-// address.
+// `kBytes` bytes of elements, in a register. `Unaligned` reads them from and writes them to any element's address.
 template <typename T, int kBytes>
 struct Vector {
   typedef T Type __attribute__((vector_size(kBytes)));

@@ -1,4 +1,4 @@
-// What the files of convolution share.
+// Declarations that the files of convolution share.
 #ifndef SMELT_RUNTIME_LIBRARY_CONVOLUTION_H_
 #define SMELT_RUNTIME_LIBRARY_CONVOLUTION_H_
 
@@ -35,8 +35,8 @@ inline void NextPlace(int spatial, const int64_t* sizes, int64_t* at) {
   }
 }
 
-// Where tap k of the result's place o reads, in elements from the first of a channel of the input; -1 where there is
-// nothing.
+// Returns where tap k of the result's place o reads, in elements from the first of a channel of the input; -1 where
+// there is nothing.
 inline int64_t SourceOf(const ConvParams& p, const OperandShape& in, const int64_t* o, const int64_t* k) {
   int64_t at = 0;
   for (int d = 0; d < p.spatial; ++d) {
@@ -54,39 +54,39 @@ inline int64_t SourceOf(const ConvParams& p, const OperandShape& in, const int64
   return at;
 }
 
-// Zeros behind the last element that the result reads, of `in` elements for `out`; negative where elements are left
-// over.
+// Returns the number of zeros behind the last element that the result reads, of `in` elements for `out`; negative if
+// elements are left over.
 int64_t PaddingAfter(const ConvParams& p, int dim, int64_t kernel, int64_t in, int64_t out);
 
-// All operands are of one dtype, and it is a real number's.
+// Checks that all operands have one dtype, and that it is real.
 absl::Status SameRealDTypes(const LibraryRequest& r);
 
-// As oneDNN describes it; dilation as it counts it.
+// Dilation as oneDNN counts it.
 std::vector<int64_t> DnnlDilation(const ConvParams& p);
 dnnl::memory::desc DescOf(const OperandShape& o);
 
-// Whether a dim of several elements lies on one address, as oneDNN's may not.
+// Returns whether a dim of several elements lies on one address, which oneDNN does not allow.
 bool HasZeroStride(const OperandShape& o);
 
-// The weight with its groups as a dim of their own, and for a transposed convolution output channels before input
-// channels: as oneDNN has it.
+// The weight in oneDNN's form: with its groups as a dim of their own, and for a transposed convolution with output
+// channels before input channels.
 OperandShape GroupedWeight(const OperandShape& w, const ConvParams& p);
 
-// By oneDNN; null if it cannot do it. `packed_bytes` grows by the bytes of a constant weight in oneDNN's layout.
+// Uses oneDNN; null if it cannot do it. `packed_bytes` grows by the bytes of a constant weight in oneDNN's layout.
 std::unique_ptr<PreparedOp> MakeDnnlConvolution(const LibraryRequest& r, const ConvParams& p, int64_t* packed_bytes);
 
-// Of float64 or float32, not transposed, no operand empty: for few results a group, at most kFewPerGroup.
+// For float64 or float32, not transposed, with no empty operand and few results per group, at most kFewPerGroup.
 constexpr int64_t kFewPerGroup = 4;
-// Whether that is faster than oneDNN, of float32: oneDNN has vectors of channels, which few channels do not fill, and
-// for many separate channels fast code up to 10 elements along a row.
+// Returns whether that is faster than oneDNN, for float32: oneDNN has vectors of channels, which few channels do not
+// fill, and its fast code for many separate channels has at most 10 elements along a row.
 bool IsBetterSummed(const LibraryRequest& r, const ConvParams& p);
 std::unique_ptr<PreparedOp> MakeGroupedConvolution(const LibraryRequest& r, const ConvParams& p);
 
-// Whether it has one tap, few result channels, and images whose channels lie in one piece each, of float32.
+// Returns whether it has one tap, few result channels, and images of float32 whose channels are contiguous.
 bool IsPointwise(const LibraryRequest& r, const ConvParams& p);
 std::unique_ptr<PreparedOp> MakePointwiseConvolution(const LibraryRequest& r);
 
-// Of float64, no operand empty: by products.
+// For float64, with no empty operand: by products.
 std::unique_ptr<PreparedOp> MakeGemmConvolution(const LibraryRequest& r, const ConvParams& p);
 
 }  // namespace smelt::library_internal

@@ -1,5 +1,5 @@
-// A oneDNN primitive that several threads may run at a time without allocating: the memory objects of a run are kept
-// and handed from run to run.
+// A oneDNN primitive that several threads may run at the same time without allocating: the memory objects of a run are
+// kept and reused by the next run.
 #ifndef SMELT_RUNTIME_LIBRARY_DNNL_EXEC_H_
 #define SMELT_RUNTIME_LIBRARY_DNNL_EXEC_H_
 
@@ -25,7 +25,7 @@ class DnnlExec {
   ~DnnlExec() { delete idle_.load(); }
   DnnlExec(const DnnlExec&) = delete;
 
-  // `handles` as the args were given. False: oneDNN refused (out of memory).
+  // `handles` are in the order of the args. Returns false if oneDNN refused (out of memory).
   bool Run(absl::Span<void* const> handles) const {
     OneOmpThread one;
     std::unique_ptr<State> s(idle_.exchange(nullptr, std::memory_order_acquire));
@@ -44,7 +44,7 @@ class DnnlExec {
     ok = ok && stream &&
          dnnl_primitive_execute(primitive_.get(), *stream, static_cast<int>(s->args.size()), s->args.data()) ==
              dnnl_success;
-    // acquire, too: what is there already was written by another thread, and is deleted here.
+    // acquire is needed, too: another thread wrote the present object, which is deleted here.
     delete idle_.exchange(s.release(), std::memory_order_acq_rel);
     return ok;
   }

@@ -1,4 +1,4 @@
-// oneDNN as this library uses it: one thread a call, scratch memory of our own, errors as values.
+// oneDNN as this library uses it: one thread per call, scratch memory of our own, errors as values.
 #ifndef SMELT_RUNTIME_LIBRARY_DNNL_UTIL_H_
 #define SMELT_RUNTIME_LIBRARY_DNNL_UTIL_H_
 
@@ -53,7 +53,7 @@ inline dnnl::memory::data_type DnnlType(DType t) {
   }
 }
 
-// oneDNN's own C++ interface throws where it cannot do something; here that is a nullopt. Throws std::bad_alloc where
+// oneDNN's own C++ interface throws when it cannot do something; here that is a nullopt. Throws std::bad_alloc if
 // memory is short.
 template <typename F>
 auto TryDnnl(F f) -> std::optional<decltype(f())> {
@@ -62,8 +62,8 @@ auto TryDnnl(F f) -> std::optional<decltype(f())> {
   } catch (const dnnl::error& e) {
     if (e.status != dnnl_out_of_memory) return std::nullopt;
   } catch (const std::exception&) {
-    // Of the standard library, for want of memory. The primitive that was in the making stays in oneDNN's cache, and
-    // whoever asks for it again gets an exception: the cache has to begin afresh.
+    // The standard library's exception for want of memory. The unfinished primitive stays in oneDNN's cache, and the
+    // next request for it gets an exception: the cache has to begin afresh.
     int capacity = 0;
     if (dnnl_get_primitive_cache_capacity(&capacity) == dnnl_success) {
       dnnl_set_primitive_cache_capacity(0);
@@ -79,8 +79,8 @@ inline dnnl::primitive_attr UserScratchpad() {
   return attr;
 }
 
-// Memory objects of one execution, made on the caller's stack of the call: oneDNN's handles are small but heap
-// allocated, so they are kept a thread and only their pointer is changed.
+// Memory objects of one execution, made on the stack of the call. oneDNN's handles are small but heap allocated, so
+// each thread keeps them and only their pointers change.
 struct AlignedFree {
   void operator()(char* p) const { std::free(p); }
 };

@@ -1,5 +1,5 @@
-// Equations of dense matrices, in double: rows one after the other and, of larger real matrices, blocks of them, most
-// of whose work are products. All is in rows, without gaps between them.
+// Solves equations of dense matrices, in double: rows one after the other and, for larger real matrices, blocks of
+// rows, most of whose work is products. All matrices are in rows, without gaps between them.
 #ifndef SMELT_RUNTIME_LIBRARY_ELIMINATION_H_
 #define SMELT_RUNTIME_LIBRARY_ELIMINATION_H_
 
@@ -15,10 +15,10 @@
 
 namespace smelt::library_internal {
 
-// Columns of a block; matrices of so many rows are one.
+// The columns of a block. Matrices with up to so many rows are one block.
 inline constexpr int64_t kFactorBlock = 32;
 
-// Of complex numbers there are no products: all columns at once.
+// Complex numbers have no products here: all columns at once.
 template <typename T>
 int64_t BlockOf(int64_t n) {
   return std::is_same_v<T, double> ? std::min(n, kFactorBlock) : n;
@@ -52,9 +52,10 @@ SMELT_INLINE void SubtractProduct(int64_t m, int64_t n, int64_t k, const double*
   }
 }
 
-// Columns [begin, end) of `a`, rows from `begin` on: rows change places, with all that they have in `a` and in `b` of k
-// columns, so that the largest of a column is divided by. Below the diagonal are the factors. To the right of the
-// columns, and of b, only places are changed. Returns LAPACK's info: the first pivot that is 0, counted from 1, else 0.
+// Factors columns [begin, end) of `a`, rows from `begin` on. Rows are exchanged, with all their elements in `a` and in
+// `b` of k columns, so that the pivot is the largest of its column. The factors are stored below the diagonal. To the
+// right of the columns, and in b, rows are only exchanged. Returns LAPACK's info: the first pivot that is 0, counted
+// from 1, else 0.
 template <typename T>
 SMELT_INLINE int64_t EliminateColumns(T* a, T* b, int64_t n, int64_t k, int64_t begin, int64_t end, bool* odd) {
   int64_t info = 0;
@@ -80,8 +81,8 @@ SMELT_INLINE int64_t EliminateColumns(T* a, T* b, int64_t n, int64_t k, int64_t 
   return info;
 }
 
-// Rows [begin, end) of `c`, of `columns` columns that lie `c_row` apart, become what the factors below the diagonal of
-// these columns of `a` leave of them.
+// Applies the factors below the diagonal of columns [begin, end) of `a` to the same rows of `c`, of `columns` columns,
+// whose rows are `c_row` apart.
 template <typename T>
 SMELT_INLINE void ApplyFactors(const T* a, int64_t n, int64_t begin, int64_t end, T* c, int64_t c_row,
                                int64_t columns) {
@@ -91,8 +92,8 @@ SMELT_INLINE void ApplyFactors(const T* a, int64_t n, int64_t begin, int64_t end
   }
 }
 
-// Gauss's elimination; `b`, of k columns, goes along. Above the diagonal and on it U is left. Returns LAPACK's info.
-// `odd`: whether an odd number of rows changed places.
+// Gauss's elimination; `b`, of k columns, goes along. U remains above the diagonal and on it. Returns LAPACK's info.
+// `odd` is set if an odd number of rows was exchanged.
 template <typename T>
 SMELT_INLINE int64_t Eliminate(T* a, T* b, int64_t n, int64_t k, bool* odd) {
   *odd = false;
@@ -114,7 +115,7 @@ SMELT_INLINE int64_t Eliminate(T* a, T* b, int64_t n, int64_t k, bool* odd) {
   return info;
 }
 
-// Rows [begin, end) of b, of which the equations of other rows are solved.
+// Solves rows [begin, end) of b; the equations of the other rows are solved.
 template <typename T>
 SMELT_INLINE void SubstituteRows(const T* a, T* b, int64_t n, int64_t k, int64_t begin, int64_t end, bool upper,
                                  bool unit) {
@@ -128,13 +129,13 @@ SMELT_INLINE void SubstituteRows(const T* a, T* b, int64_t n, int64_t k, int64_t
   }
 }
 
-// b becomes the x of A x = b, of an A whose other triangle is not looked at.
+// b becomes the x of A x = b. The other triangle of A is not read.
 template <typename T>
 SMELT_INLINE void Substitute(const T* a, T* b, int64_t n, int64_t k, bool upper, bool unit) {
   if constexpr (std::is_same_v<T, double>) {
     for (int64_t done = 0; done < n; done += kFactorBlock) {
       const int64_t rows = std::min(kFactorBlock, n - done), begin = upper ? n - done - rows : done;
-      // What the rows that are solved take away.
+      // The part that the solved rows subtract.
       const int64_t solved = upper ? begin + rows : 0;
       SubtractProduct(rows, k, done, a + begin * n + solved, n, b + solved * k, k, 1, b + begin * k, k);
       SubstituteRows(a, b, n, k, begin, begin + rows, upper, unit);
@@ -144,7 +145,8 @@ SMELT_INLINE void Substitute(const T* a, T* b, int64_t n, int64_t k, bool upper,
   }
 }
 
-// The lower triangle of columns [begin, end) of `a`, from which what the columns before take away is subtracted.
+// Computes the lower triangle of columns [begin, end) of `a`, from which the contribution of the earlier columns is
+// subtracted.
 template <typename T>
 SMELT_INLINE int64_t FactorColumns(T* a, int64_t n, int64_t begin, int64_t end) {
   for (int64_t j = begin; j < end; ++j) {
@@ -171,7 +173,7 @@ SMELT_INLINE int64_t FactorPositive(T* a, int64_t n) {
     const int64_t end = std::min(n, begin + block);
     if (const int64_t info = FactorColumns(a, n, begin, end); info != 0) return info;
     if constexpr (std::is_same_v<T, double>) {
-      // Of what is left, a band of rows at a time up to its diagonal.
+      // The rest, a band of rows at a time up to its diagonal.
       for (int64_t row = end; row < n; row += block) {
         const int64_t rows = std::min(block, n - row);
         SubtractProduct(rows, row + rows - end, end - begin, a + row * n + begin, n, a + end * n + begin, 1, n,

@@ -29,10 +29,10 @@ class FourierLines {
   explicit FourierLines(int64_t n);
 
   int64_t size() const { return n_; }
-  // Elements of a line that Run needs: more than n where n has a large prime factor.
+  // The number of elements of a line that Run needs: more than n if n has a large prime factor.
   int64_t room() const { return inner_ ? inner_->n_ : n_; }
 
-  // The transforms forward, not divided by n. `x` is overwritten; the answer is in it or in `spare`.
+  // Transforms forward, without dividing by n. `x` is overwritten; the result is in it or in `spare`.
   Planes Run(Planes x, Planes spare, int64_t lanes) const;
 
  private:
@@ -47,7 +47,7 @@ class FourierLines {
 
   int64_t n_;
   std::vector<Stage> stages_;
-  // A convolution with a chirp, by transforms of a power of two (Bluestein): where n has a large prime factor.
+  // A convolution with a chirp, by transforms of a power of two (Bluestein), if n has a large prime factor.
   std::unique_ptr<FourierLines> inner_;
   std::vector<double> chirp_, filter_;  // pairs
 };

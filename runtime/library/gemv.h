@@ -1,4 +1,5 @@
-// Matrix products with a few rows: bound by reading the matrix, so plain vector loops, no library.
+// Matrix products with a few rows. They are bound by reading the matrix, so plain vector loops suffice, without a
+// library.
 #ifndef SMELT_RUNTIME_LIBRARY_GEMV_H_
 #define SMELT_RUNTIME_LIBRARY_GEMV_H_
 
@@ -9,7 +10,7 @@
 namespace smelt {
 
 inline constexpr int kGemvRows = 4;  // at a time, which read the matrix once
-// Of a plain matrix: columns that are computed together, where there are as many.
+// The number of columns of a plain matrix that are computed together, if there are as many.
 inline constexpr int64_t kGemvColumns = 1024;
 
 // y[m, n] = sum over k of x[m, k] * w(k, n) for n in [begin, end), in float32; x and y are dense ([m, k] and rows of

@@ -1,4 +1,4 @@
-// float16 and bfloat16 beside each other to float32 and back, a vector at a time. The bits are those of
+// Converts adjacent float16 and bfloat16 to float32 and back, a vector at a time. The bits are those of
 // core/tensor/float16.h.
 #ifndef SMELT_RUNTIME_LIBRARY_HALVES_H_
 #define SMELT_RUNTIME_LIBRARY_HALVES_H_

@@ -1,12 +1,13 @@
 // Operators that are called rather than generated: matrix products, convolutions, Fourier transforms, systems of
-// equations, sorting, and what chooses elements by their values. docs/bundle_format.md lists them with their operands
-// and attributes.
+// equations, sorting, and operators that choose elements by their values. docs/bundle_format.md lists them with their
+// operands and attributes.
 //
-//   Library library;                                          // a Program has one
+//   Library library;                                              // a Program has one
 //   LibraryRequest request{.op = "matmul", .inputs = {a, b, {}}, .outputs = {c}};
-//   SMELT_ASSIGN_OR_RETURN(auto op, library.Prepare(request));   // once per set of sizes; creates primitives, packs
-//   constants op->Run(context, {a_data, b_data, nullptr}, {c_data});       // allocates nothing once the thread's
-//   scratch has grown
+//   // Once per set of sizes: creates primitives, packs constants.
+//   SMELT_ASSIGN_OR_RETURN(auto op, library.Prepare(request));
+//   // Allocates nothing once the thread's scratch has grown.
+//   op->Run(context, {a_data, b_data, nullptr}, {c_data});
 //
 // Results do not depend on the number of threads: work is cut by sizes alone, and each piece runs on one thread.
 #ifndef SMELT_RUNTIME_LIBRARY_LIBRARY_H_
@@ -33,7 +34,8 @@ struct OperandShape {
   bool present = false;
   DType dtype = DType::kFloat32;
   std::vector<int64_t> sizes, strides;  // elements
-  // Contents that never change and outlive the Library: may be packed when the op is prepared. Null: not constant.
+  // Contents that never change and outlive the Library; they may be packed when the op is prepared. Null if not
+  // constant.
   const char* constant = nullptr;
 
   int rank() const { return static_cast<int>(sizes.size()); }
@@ -79,7 +81,7 @@ struct LibraryRequest {
   }
 };
 
-// Hears of parts of an op's first output, which is dense, as they are complete: from the threads that made them, in
+// Receives parts of an op's first output, which is dense, as they are completed: on the threads that made them, in
 // whose caches they lie.
 class PartListener {
  public:
@@ -100,25 +102,25 @@ struct LibraryContext {
   }
 };
 
-// An operator for fixed shapes. Immutable, may be run by several threads at a time.
+// An operator for fixed shapes. Immutable; several threads may run it at the same time.
 class PreparedOp {
  public:
   virtual ~PreparedOp() = default;
-  // Addresses of the operands' first elements, as in the request; null where absent. kFailedPrecondition: the data are
-  // such that PyTorch would refuse, too.
+  // Addresses of the operands' first elements, in the order of the request; null if absent. Returns kFailedPrecondition
+  // for data that PyTorch would refuse, too.
   virtual absl::Status Run(const LibraryContext& context, absl::Span<char* const> inputs,
                            absl::Span<char* const> outputs) const = 0;
-  // 0: a listener hears nothing. Else a run that ends well has told it of each element of the first output once.
+  // If 0, a listener gets no parts. Otherwise a successful run reports each element of the first output once.
   virtual int64_t PartUnit() const { return 0; }
 };
 
 class Library {
  public:
-  // From the cache, or made. Thread-safe. kUnimplemented: no such op or not for these dtypes; kInvalidArgument: shapes
-  // that do not fit each other.
+  // Returns the op from the cache, or makes it. Thread-safe. Returns kUnimplemented if there is no such op or not for
+  // these dtypes, and kInvalidArgument for shapes that do not fit each other.
   absl::StatusOr<std::shared_ptr<const PreparedOp>> Prepare(const LibraryRequest& request);
 
-  // Memory of packed constants.
+  // The memory of packed constants.
   int64_t packed_bytes() const;
 
  private:
@@ -127,13 +129,13 @@ class Library {
   int64_t packed_bytes_ = 0;
 };
 
-// Whether an op of that name exists.
+// Returns whether an op of that name exists.
 bool IsLibraryOp(absl::string_view op);
 
 namespace library_internal {
 
 using MakeResult = absl::StatusOr<std::unique_ptr<PreparedOp>>;
-// `packed_bytes` is raised by what the op keeps.
+// `packed_bytes` grows by the bytes that the op keeps.
 MakeResult MakeMatmul(const LibraryRequest& r, int64_t* packed_bytes);
 MakeResult MakeConvolution(const LibraryRequest& r, int64_t* packed_bytes);
 MakeResult MakeConvolutionBackward(const LibraryRequest& r, int64_t* packed_bytes);
@@ -155,7 +157,7 @@ MakeResult MakeUniqueCount(const LibraryRequest& r, int64_t* packed_bytes);
 MakeResult MakeUnique(const LibraryRequest& r, int64_t* packed_bytes);
 MakeResult MakeBincount(const LibraryRequest& r, int64_t* packed_bytes);
 
-// How many operands and of what kind; the message names the op.
+// Checks the number and the kinds of operands; the message names the op.
 absl::Status CheckArity(const LibraryRequest& r, int min_inputs, int max_inputs, int min_outputs, int max_outputs,
                         int ints);
 

@@ -1,4 +1,4 @@
-// What a "matmul" call multiplies, and the ways to do it. Internal to the library.
+// The operands of a "matmul" call, and the ways to multiply them. Internal to the library.
 #ifndef SMELT_RUNTIME_LIBRARY_MATMUL_PROBLEM_H_
 #define SMELT_RUNTIME_LIBRARY_MATMUL_PROBLEM_H_
 
@@ -16,10 +16,10 @@ struct Matrix {
   int64_t rows = 0, cols = 0, row_stride = 0, col_stride = 0;
 
   Matrix Transposed() const { return {cols, rows, col_stride, row_stride}; }
-  // One stride is 1 and the other steps over a whole line: what BLAS takes.
+  // Returns whether one stride is 1 and the other steps over a whole line, as BLAS requires.
   bool RowMajor() const { return (col_stride == 1 || cols == 1) && (rows == 1 || row_stride >= cols); }
   bool ColMajor() const { return Transposed().RowMajor(); }
-  // With strides as they would be in a dense matrix where a dim of size 1 leaves them open.
+  // Returns the matrix with the strides of a dense one where a dim of size 1 leaves them open.
   Matrix Normalized() const {
     Matrix m = *this;
     if (RowMajor()) {
@@ -41,7 +41,7 @@ struct MatmulProblem {
   std::vector<int64_t> batch;                      // sizes
   std::vector<int64_t> a_batch, b_batch, c_batch;  // strides
   int64_t batches = 1;
-  // Of the bias, aligned to c; zero where it is broadcast.
+  // The strides of the bias, aligned to c; zero where it is broadcast.
   bool has_bias = false;
   std::vector<int64_t> bias_batch;
   int64_t bias_row = 0, bias_col = 0;
@@ -59,22 +59,22 @@ struct MatmulProblem {
   }
 };
 
-// Checks that the operands fit; what can be multiplied as fewer, larger matrices becomes them, and a result by columns
-// that of the transposed operands.
+// Checks that the operands fit. Products that can be computed as fewer, larger ones are joined, and a result by columns
+// becomes that of the transposed operands.
 absl::StatusOr<MatmulProblem> UnderstandMatmul(const LibraryRequest& r);
 
-// Whether a library's call takes longer than the multiplications.
+// Returns whether a library's call takes longer than the multiplications.
 inline bool IsSmallMatmul(const MatmulProblem& p) {
   constexpr int64_t kSmall = 16 << 10;
   return p.m <= kSmall && p.n <= kSmall && p.k <= kSmall / (p.m * p.n);
 }
 
-// Rows of the result one by one, of any dtype.
+// Computes rows of the result one by one, of any dtype.
 MakeResult MakeDirectMatmul(MatmulProblem p);
-// Tiles of it by oneDNN, a few rows and packed weights by loops of our own: of float32, bfloat16, float16; of int8 with
-// results in int32. `dense`: the result is.
+// Computes tiles by oneDNN, and a few rows and packed weights by loops of our own, for float32, bfloat16, float16, and
+// int8 with results in int32. `dense` says whether the result is dense.
 MakeResult MakeTiledMatmul(MatmulProblem p, bool dense, int64_t* packed_bytes);
-// Whether that adds products of int8 in 32 bits on this machine: pairs of them do not fit 16.
+// Returns whether that adds products of int8 in 32 bits on this machine: pairs of them do not fit 16.
 bool HasExactInt8(const MatmulProblem& p);
 
 }  // namespace smelt::library_internal

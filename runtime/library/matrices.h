@@ -9,14 +9,14 @@
 
 namespace smelt::library_internal {
 
-// A file may claim any size: rows and columns up to which a matrix in double is some gigabytes.
+// A file may claim any size. A matrix with so many rows and columns takes some gigabytes in double.
 inline constexpr int64_t kLargestMatrix = 1 << 14;
 
 inline bool IsFactored(DType t) {
   return t == DType::kFloat32 || t == DType::kFloat64 || t == DType::kComplex64 || t == DType::kComplex128;
 }
 
-// What the sizes of an operand's last two dims and of those before them say.
+// The matrices of an operand: the sizes of its last two dims and of those before them.
 struct Matrices {
   OperandShape shape;
   int64_t rows = 0, columns = 0, count = 1;
@@ -26,7 +26,7 @@ struct Matrices {
     columns = o.sizes[o.rank() - 1];
     for (int d = 0; d + 2 < o.rank(); ++d) count *= o.sizes[d];
   }
-  // Of matrix i, in elements. Dims before the matrix are the first of `o`, too.
+  // Returns the offset of matrix i, in elements. Dims before the matrix are the first of `o`, too.
   static int64_t OffsetOf(const OperandShape& o, int64_t i, int dims) {
     int64_t at = 0;
     for (int d = dims; d-- > 0;) {

@@ -1,5 +1,5 @@
-// Elements in the order of their values, as sort, topk and unique have it: equal values keep their places, -0 equals 0,
-// a NaN equals a NaN and lies above all numbers.
+// Elements in the order of their values, as in sort, topk and unique: equal values keep their places, -0 equals 0, a
+// NaN equals a NaN and lies above all numbers.
 #ifndef SMELT_RUNTIME_LIBRARY_ORDER_H_
 #define SMELT_RUNTIME_LIBRARY_ORDER_H_
 
@@ -30,7 +30,7 @@ T Read(const char* p) {
   return v;
 }
 
-// A floating point number's bits count upwards from its sign, downwards where that is set.
+// The bits of a floating-point number count upwards from its sign, and downwards if the sign is set.
 template <typename Bits, typename F>
 uint64_t FloatKey(F v) {
   constexpr Bits kSign = Bits{1} << (8 * sizeof(Bits) - 1);
@@ -47,7 +47,8 @@ uint64_t IntKey(const char* p) {
   return std::is_signed_v<T> ? wide ^ uint64_t{1} << 63 : wide;
 }
 
-// body(key), where key(address) is that of an element of dtype `t`, ascending; of a dtype that is not complex.
+// Calls body(key), where key(address) is the key of an element of dtype `t`, ascending; for dtypes that are not
+// complex.
 template <typename Body>
 void WithKeys(DType t, Body body) {
   switch (t) {
@@ -75,10 +76,11 @@ void WithKeys(DType t, Body body) {
   }
 }
 
-// Of `n` elements, `step` bytes apart, of a dtype that is not complex. Descending: the largest value has the least key.
+// Loads the keys of `n` elements, `step` bytes apart, of a dtype that is not complex. If descending, the largest value
+// has the least key.
 void LoadKeys(const char* from, int64_t step, int64_t n, DType t, bool descending, std::vector<Keyed>* out);
 
-// By key, stably: by digits, in time linear in their number; few by comparisons.
+// Sorts by key, stably: by digits, in time linear in the number of entries; few entries by comparisons.
 void SortByKey(std::vector<Keyed>* entries);
 
 // The key, ascending, of every NaN of this dtype; 0 for dtypes without.

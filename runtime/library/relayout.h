@@ -1,4 +1,4 @@
-// A tensor from one of oneDNN's layouts to another.
+// Converts a tensor from one of oneDNN's layouts to another.
 #ifndef SMELT_RUNTIME_LIBRARY_RELAYOUT_H_
 #define SMELT_RUNTIME_LIBRARY_RELAYOUT_H_
 
@@ -12,17 +12,17 @@ namespace smelt {
 
 class Relayout {
  public:
-  // Null where the layouts agree. Throws as oneDNN does.
+  // Returns null if the layouts agree. Throws as oneDNN does.
   static std::unique_ptr<Relayout> Make(const dnnl::memory::desc& from, const dnnl::memory::desc& to);
 
-  // Several threads may. False: oneDNN refused (out of memory).
+  // Several threads may run it. Returns false if oneDNN refused (out of memory).
   bool Run(const void* from, void* to) const;
 
   int64_t from_bytes() const { return from_bytes_; }
   int64_t to_bytes() const { return to_bytes_; }
 
  private:
-  // Between channels-first and channels-last: for each image the transpose of a matrix. Counted in elements.
+  // Between channels-first and channels-last: for each image the transpose of a matrix. All fields count elements.
   struct Images {
     int64_t count, rows, columns, from_image, from_row, to_image, to_column;
   };

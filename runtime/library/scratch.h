@@ -1,4 +1,4 @@
-// Memory for the duration of an operator's run on this thread: kept between runs, so that running at sizes already seen
+// Memory for the duration of an operator's run on this thread. It is kept between runs, so that running at known sizes
 // allocates nothing.
 #ifndef SMELT_RUNTIME_LIBRARY_SCRATCH_H_
 #define SMELT_RUNTIME_LIBRARY_SCRATCH_H_
@@ -10,7 +10,7 @@
 
 namespace smelt {
 
-// A few buffers a thread, by purpose, so that nested users do not meet.
+// A few buffers per thread, by purpose, so that nested users do not collide.
 enum class ScratchUse { kA, kB, kC, kBias, kLibrary, kSource, kDestination, kWeights, kOther, kCount };
 
 class Scratch {

@@ -1,5 +1,5 @@
-// Samples as lines of JSON, each with what the evaluator says a caller sees, for testdata/fuzz_eager.py: it runs them
-// in PyTorch and compares.
+// Writes samples as lines of JSON, each with the evaluator's results that a caller sees, for testdata/fuzz_eager.py,
+// which runs them in PyTorch and compares.
 #ifndef SMELT_TOOLS_FUZZ_EMIT_H_
 #define SMELT_TOOLS_FUZZ_EMIT_H_
 
@@ -10,7 +10,7 @@
 
 namespace smelt {
 
-// One line. `name` says which sample it is.
+// Writes one line. `name` identifies the sample.
 std::string EmitSample(const Sample& sample, const Seen& seen, const std::string& name);
 
 }  // namespace smelt

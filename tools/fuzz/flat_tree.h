@@ -65,7 +65,7 @@ class FlatSchema {
   std::vector<std::vector<FlatValue>> absent_;                 // by object
 };
 
-// Of a scalar: how many bytes it takes.
+// Returns the number of bytes of a scalar.
 size_t ScalarBytes(reflection::BaseType type);
 inline bool IsScalar(reflection::BaseType t) { return t >= reflection::UType && t <= reflection::Double; }
 

@@ -85,7 +85,7 @@ class Generator {
   bool InPlace(absl::string_view op, const Var& x, std::vector<ValueId> inputs);
   bool Out(absl::string_view op, const Var& x, std::vector<ValueId> inputs);
   Var Pick();
-  // What can be broadcast to x, by chance.
+  // Returns a random value that can be broadcast to x.
   std::optional<Var> Operand(const Var& x, bool same_dtype);
   int64_t Dim(const Var& x);
   int64_t DimSize(const Var& x, int64_t dim);
@@ -137,7 +137,7 @@ class Generator {
   // The form that is exported: closed blocks over operands.
   void Cond(int depth);
   void Loop(int depth);
-  // What a carried value becomes.
+  // Returns the next value of a carried one.
   Var Next(const Var& p);
   void While(int depth);
   void MakeOutputs();

@@ -12,7 +12,7 @@
 
 namespace smelt {
 
-// What a caller sees of a call.
+// The parts of a call that a caller sees.
 struct Seen {
   absl::Status status;
   MadeCall call;  // afterwards
