@@ -1,4 +1,4 @@
-// Kernels in files that hold many, one record after the other, as `smelt kernels compile` writes them.
+// Files that hold many kernels, one record after the other, as `smelt kernels compile` writes them.
 #ifndef SMELT_CODEGEN_ARCHIVE_STORE_H_
 #define SMELT_CODEGEN_ARCHIVE_STORE_H_
 

@@ -18,8 +18,9 @@ struct ArenaLayout {
   Expr bytes;
 };
 
-// Buffers whose lives overlap never overlap in memory. Constant sizes are packed greedily, largest first. A symbolic
-// size takes over the place of a dead buffer of provably equal size, or a new one. Takes O(n log n) plus conflicts.
+// Buffers that are live at the same time do not overlap in memory. Constant sizes are packed greedily, largest first. A
+// symbolic size reuses the memory of a dead buffer of provably equal size, or gets new memory. Takes O(n log n) plus
+// conflicts.
 ArenaLayout PackArena(const std::vector<ArenaBuffer>& buffers);
 
 }  // namespace smelt

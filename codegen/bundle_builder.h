@@ -55,7 +55,7 @@ class BundleBuilder {
       std::string message;
     };
     std::vector<Guard> guards;
-    LoweredGroups* lowered = nullptr;  // of this graph; may hold what fusion has lowered
+    LoweredGroups* lowered = nullptr;  // of this graph; may hold groups that fusion has lowered
   };
   absl::StatusOr<PlanStats> AddPlan(const Graph& pure, const Convention& convention, const PlanOptions& options);
 

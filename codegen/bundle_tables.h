@@ -39,10 +39,11 @@ struct BundleTables {
   void MarkMutated(int storage);
   // Returns the storage number of a constant tensor. Equal tensors share a storage.
   int AddConstant(const Tensor& t);
-  // The number of a symbol whose value a step reads.
+  // Returns the number of a symbol whose value a step reads.
   int AddDataSymbol(const std::string& name);
   bool DependsOnData(const Expr& e) const;
-  // Adds a condition on the calls that run the plan: a op b. Every plan also has those of the signature's sizes.
+  // Adds a condition on the calls that run the plan: a op b. Every plan also has the conditions of the signature's
+  // sizes.
   void AddGuard(fb::PlanT& plan, const Expr& a, fb::ExprOp op, const Expr& b, const std::string& message);
   void AddSizeGuards(fb::PlanT& plan);
 };

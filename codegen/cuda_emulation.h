@@ -4,10 +4,10 @@
 //   kernel->Launch(/*grid=*/2, words, begin, end, &status);
 //   EXPECT_EQ(kernel->race(), "");
 //
-// The IR is the one that goes to NVPTX, before libdevice is linked. The C library's functions replace libdevice's here,
-// and the threads of a block are fibers. They run in lockstep: none passes an access to memory before all that can run
-// have come to one. Blocks run one after the other. Each byte remembers who has read and written it since the last
-// barrier, and in earlier blocks. So accesses that the hardware may order in any way are found whatever order they had.
+// The IR is the same as for NVPTX, before libdevice is linked. Functions of the C library replace libdevice's, and the
+// threads of a block are fibers. They run in lockstep: no thread passes a memory access before all runnable threads
+// have reached one. Blocks run one after the other. Each byte records which threads have read and written it since the
+// last barrier, and in earlier blocks. So unordered accesses are found regardless of the order in which they ran.
 #ifndef SMELT_CODEGEN_CUDA_EMULATION_H_
 #define SMELT_CODEGEN_CUDA_EMULATION_H_
 
@@ -25,8 +25,8 @@ class CudaEmulation {
  public:
   static absl::StatusOr<std::unique_ptr<CudaEmulation>> Create(const KernelSpec& spec);
   virtual ~CudaEmulation() = default;
-  // Launches as <<<grid, kCudaBlock>>>. A barrier or shuffle that not all threads reach is a CHECK failure. Launches of
-  // any kernels from any threads wait for each other.
+  // Launches as <<<grid, kCudaBlock>>>. A barrier or shuffle that not all threads reach is a CHECK failure. Launches
+  // from several threads run one after the other.
   virtual void Launch(int grid, const int64_t* words, int64_t begin, int64_t end, int64_t* status) = 0;
   // Returns a function that launches the kernel with a grid of 2 and has the signature of a kernel for a CPU. It lives
   // as long as this object.

@@ -1,4 +1,4 @@
-// Tools of the CUDA toolkit, where it is installed. They are not needed to build smelt, or for a CPU's kernels.
+// Tools of the CUDA toolkit, if it is installed. They are not needed to build smelt, or for CPU kernels.
 #ifndef SMELT_CODEGEN_CUDA_TOOLS_H_
 #define SMELT_CODEGEN_CUDA_TOOLS_H_
 
@@ -18,7 +18,7 @@ struct CudaTools {
 const CudaTools& FindCudaTools();
 
 // Assembles PTX to a cubin. Returns Unimplemented, with the reason, if there is no ptxas, and Internal with ptxas's
-// words if it refuses the text.
+// message if it rejects the text.
 absl::StatusOr<std::string> RunPtxas(const std::string& ptx, Target target);
 
 }  // namespace smelt

@@ -20,7 +20,7 @@ struct Curl {
   decltype(&::curl_slist_free_all) slist_free_all = nullptr;
 };
 
-// Null if libcurl.so.4 is not installed or does not start. The answer is kept.
+// Null if libcurl.so.4 is not installed or cannot be initialized. The result is kept.
 const Curl* OpenCurl();
 
 }  // namespace smelt

@@ -1,4 +1,4 @@
-// LLVM's code generation: from a module to its text or its object file. Internal to codegen: includes LLVM.
+// LLVM's code generation: turns a module into text or an object file. Internal to codegen: includes LLVM.
 #ifndef SMELT_CODEGEN_EMIT_FILE_H_
 #define SMELT_CODEGEN_EMIT_FILE_H_
 
@@ -17,7 +17,7 @@
 
 namespace smelt {
 
-// A switch of LLVM, which belongs to the process; null if this LLVM has none of that name.
+// Returns an option of LLVM, which is global to the process; null if this LLVM has no option of that name.
 template <typename T>
 llvm::cl::opt<T>* FindSwitch(llvm::StringRef name) {
   auto& options = llvm::cl::getRegisteredOptions();
@@ -25,12 +25,12 @@ llvm::cl::opt<T>* FindSwitch(llvm::StringRef name) {
   return found == options.end() ? nullptr : static_cast<llvm::cl::opt<T>*>(found->second);
 }
 
-// kForKernels leaves out the passes that find nothing to do in a CPU's kernels, or cost more time than they save.
+// kForKernels omits the passes that change nothing in CPU kernels, or cost more time than they save.
 enum class LlvmPasses { kAll, kForKernels };
 
 // LLVM's passes for one machine, for any number of modules one after the other (each in any LLVMContext): choosing and
-// ordering some hundred passes takes as long as a small kernel does. Threads must not share it, and the machine must
-// outlive it.
+// ordering some hundred passes takes as long as compiling a small kernel. Threads must not share it, and the machine
+// must outlive it.
 class FileEmitter {
  public:
   static absl::StatusOr<std::unique_ptr<FileEmitter>> Create(llvm::TargetMachine& machine, llvm::CodeGenFileType type,
@@ -41,7 +41,7 @@ class FileEmitter {
   std::string Emit(llvm::Module& module);
 
  private:
-  // The passes that LLVM chooses, without those that are left out.
+  // The passes that LLVM chooses, without the omitted ones.
   class Passes : public llvm::legacy::PassManager {
    public:
     explicit Passes(LlvmPasses which) : which_(which) {}

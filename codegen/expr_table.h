@@ -1,4 +1,4 @@
-// The expressions of a bundle: each once, in postfix order, with numbered symbols.
+// The expressions of a bundle: each occurs once, in postfix order, with numbered symbols.
 #ifndef SMELT_CODEGEN_EXPR_TABLE_H_
 #define SMELT_CODEGEN_EXPR_TABLE_H_
 
@@ -13,12 +13,12 @@ namespace smelt {
 
 class ExprTable {
  public:
-  // The number of `e`'s node. Symbols are numbered in order of first use.
+  // Returns the number of `e`'s node. Symbols are numbered in order of first use.
   int Add(const Expr& e);
   std::vector<int> AddAll(const std::vector<Expr>& list);
-  // a <= b and a == b as expressions that are 0 or 1.
+  // Add a <= b and a == b as expressions that are 0 or 1.
   int AddCompare(fb::ExprOp op, const Expr& a, const Expr& b);
-  // And, Or, Not (b = -1) of nodes.
+  // Adds And, Or, Not (b = -1) of nodes.
   int AddLogic(fb::ExprOp op, int a, int b);
 
   const std::vector<fb::ExprNode>& nodes() const { return nodes_; }

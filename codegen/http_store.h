@@ -1,5 +1,5 @@
-// Kernels on a server that machines share. The store speaks Bazel's HTTP cache protocol, so any server for Bazel (nginx
-// with DAV, bazel-remote) works here, too.
+// A server of kernels that machines share. The store uses Bazel's HTTP cache protocol, so it works with any server for
+// Bazel (nginx with DAV, bazel-remote).
 //
 //   SMELT_ASSIGN_OR_RETURN(options.store, HttpStore::Create({.url = "http://cache.example:8080/smelt"}));
 //
@@ -7,9 +7,8 @@
 // record. A fetched record is compared with that digest, and the kernel cache compares the record's own digest and its
 // whole key.
 //
-// A server that is dead, slow or wrong is never worse than none: nothing here fails, and waits are bounded. After a
-// connection that fails, or kMaxFailures wrong answers, the store reports it once and is off for the rest of the
-// process.
+// A server that is dead, slow or wrong causes no failure, and waits are bounded. After a failed connection, or
+// kMaxFailures wrong answers, the store reports it once and is off for the rest of the process.
 #ifndef SMELT_CODEGEN_HTTP_STORE_H_
 #define SMELT_CODEGEN_HTTP_STORE_H_
 
@@ -32,7 +31,7 @@ class HttpStore : public KernelStore {
     int request_ms = 5000;                        // at most, for one request in all
     std::function<void(absl::string_view)> warn;  // null: standard error
   };
-  // InvalidArgument for what is no such URL. Nothing is sent yet.
+  // InvalidArgument if the URL is invalid. Nothing is sent yet.
   static absl::StatusOr<std::shared_ptr<HttpStore>> Create(Options options);
   ~HttpStore() override;
 
@@ -51,7 +50,7 @@ struct ActionOutput {
   std::string sha256;
   int64_t bytes = 0;
 };
-// The first output; nothing if there is none or the bytes are no such message.
+// Returns the first output; nullopt if there is none or the bytes are not such a message.
 std::optional<ActionOutput> DecodeActionResult(absl::string_view message);
 
 }  // namespace smelt

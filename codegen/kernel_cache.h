@@ -1,12 +1,12 @@
-// Compiled kernels, kept in the process and on disk.
+// A cache of compiled kernels, in the process and on disk.
 //
 //   SMELT_ASSIGN_OR_RETURN(std::unique_ptr<KernelCache> cache, KernelCache::Create({}));
 //   SMELT_ASSIGN_OR_RETURN(std::shared_ptr<const KernelObject> kernel, cache->GetOrCompile(spec, Target::kX86_64_V3));
 //
 // Safe to use from any number of threads: equal kernels that are requested at once are compiled once. Safe among
-// processes: entries are published whole, by rename. An entry that cannot be read or does not match its own digest is a
-// miss with a warning, and is replaced. A disk that fails (full, read-only) costs a warning and the benefit, never the
-// kernel.
+// processes: entries are published as a whole, by rename. An entry that cannot be read or does not match its own digest
+// is a miss with a warning, and is replaced. A disk that fails (full, read-only) causes a warning and the loss of the
+// cache's benefit, never the loss of a kernel.
 #ifndef SMELT_CODEGEN_KERNEL_CACHE_H_
 #define SMELT_CODEGEN_KERNEL_CACHE_H_
 
@@ -26,18 +26,18 @@ namespace smelt {
 
 enum class CacheMode {
   kReadWrite,
-  kReadOnly,  // entries are used, none is written, touched or removed
+  kReadOnly,  // entries are used; none is written, touched or removed
   kOff,       // nothing is read or written on disk; kernels are still kept in the process
 };
 // "read-write", "read-only", "off"
 absl::StatusOr<CacheMode> ParseCacheMode(absl::string_view text);
 
-// Another place for kernels besides this machine's disk: a server that machines share, or a file. The cache verifies
-// its records, by digest and by the whole text of the key. Safe to use from any number of threads.
+// Another source of kernels besides this machine's disk: a shared server, or a file. The cache verifies its records, by
+// digest and by the whole text of the key. Safe to use from any number of threads.
 class KernelStore {
  public:
   virtual ~KernelStore() = default;
-  // Returns a record (kernel_record.h), or nothing, for whatever reason; that is not an error.
+  // Returns a record (kernel_record.h), or nullopt for any reason, which is not an error.
   virtual std::optional<std::string> Get(const std::string& key) = 0;
   virtual void Put(const std::string& key, const std::string& record) = 0;
 };
@@ -47,16 +47,16 @@ class KernelCache {
   struct Options {
     CacheMode mode = CacheMode::kReadWrite;
     std::string directory;                        // empty: DefaultDirectory()
-    int64_t max_bytes = int64_t{1} << 30;         // on disk; the least recently used entries go first
+    int64_t max_bytes = int64_t{1} << 30;         // on disk; the least recently used entries are removed first
     std::function<void(absl::string_view)> warn;  // null: standard error
-    bool explain_misses = false;                  // keep misses(); costs a reading of the whole cache
-    // Asked for kernels that the disk does not have, and given compiled ones, except in read-only mode.
+    bool explain_misses = false;                  // keeps misses(); costs reading the whole cache
+    // Asked for kernels that are not on disk, and given compiled ones, except in read-only mode.
     std::shared_ptr<KernelStore> store;
-    bool may_compile = true;  // false: a kernel that is nowhere is an error, kDataLoss
+    bool may_compile = true;  // false: a kernel that is found nowhere is an error, kDataLoss
   };
   struct Stats {
     int64_t memory_hits = 0, disk_hits = 0, store_hits = 0, compiled = 0;
-    int64_t damaged = 0;  // entries that were of no use
+    int64_t damaged = 0;  // entries that could not be used
     int64_t evicted = 0;
   };
   struct Request {
@@ -78,7 +78,7 @@ class KernelCache {
     std::string key_text;  // KernelKeyText, empty if the entry is damaged
   };
 
-  // Creates the directory if it is missing. Fails only for options that make no sense.
+  // Creates the directory if it is missing. Fails only for invalid options.
   static absl::StatusOr<std::unique_ptr<KernelCache>> Create(Options options);
   ~KernelCache();
 

@@ -9,15 +9,15 @@
 
 namespace smelt {
 
-// The digest of the code generator's own sources, LLVM's version, and the build id of its shared library:
+// Returns the digest of the code generator's own sources, LLVM's version, and the build id of its shared library:
 // "sha256:... LLVM 22.1.8 build 7c0e...". For CUDA also the digest of the libdevice that is linked in.
 const std::string& CodeGeneratorIdentity(Target target);
 
-// SHA-256 over the spec's text (KernelSpec::ToString), the target and the code generator's identity: 64 hexadecimal
-// digits.
+// Returns the SHA-256 of the spec's text (KernelSpec::ToString), the target and the code generator's identity: 64
+// hexadecimal digits.
 std::string ComputeKernelKey(absl::string_view spec_text, Target target);
 
-// The text that the key is the digest of, for people: lines "target ...", "generator ...", "spec ...".
+// Returns the text whose digest is the key, for people: lines "target ...", "generator ...", "spec ...".
 std::string KernelKeyText(absl::string_view spec_text, Target target);
 
 }  // namespace smelt

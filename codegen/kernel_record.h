@@ -1,6 +1,6 @@
-// A compiled kernel as bytes: what a cache keeps on disk or on a server, and what a file of kernels holds, one after
-// the other. A line "smelt kernel 1 DIGEST KEYTEXT-BYTES OBJECT-BYTES", the key's text, the object; the digest is of
-// all that follows the line.
+// A compiled kernel as bytes: the content of a cache entry on disk or on a server, and one of the records in a file of
+// kernels. A line "smelt kernel 1 DIGEST KEYTEXT-BYTES OBJECT-BYTES", the key's text, the object; the digest is of
+// everything after the line.
 #ifndef SMELT_CODEGEN_KERNEL_RECORD_H_
 #define SMELT_CODEGEN_KERNEL_RECORD_H_
 
@@ -18,7 +18,7 @@ struct KernelRecord {
 
 std::string EncodeKernelRecord(absl::string_view key_text, absl::string_view object);
 
-// Exactly one; its parts point into `bytes`. kDataLoss for anything that was not written so, whole.
+// Decodes exactly one record; its parts point into `bytes`. kDataLoss if the bytes are not a complete record.
 absl::StatusOr<KernelRecord> DecodeKernelRecord(absl::string_view bytes);
 
 // Removes the first of several from the front of `bytes` and returns its bytes, not yet compared with their digest.

@@ -21,7 +21,7 @@ KernelSpec ParseOrDie(absl::string_view text);
 
 using Guard = GuardPages;
 
-// The parameters that a launch gives a spec, besides memory.
+// The parameters of a launch of a spec, besides memory.
 struct Launch {
   std::vector<int64_t> sizes;                 // of the P+Q dims
   std::vector<std::vector<int64_t>> strides;  // of each param, elements, every dim (0 where the class is zero)
@@ -37,17 +37,17 @@ struct RandomCase {
   Launch launch;
   bool zeros_may_differ = false;  // min and max of -0 and 0
 };
-// Every op but functions whose values are approximate; sums are of small integers, so that any order gives the same
-// bits.
+// Makes specs with every op except functions whose values are approximate; sums are of small integers, so that any
+// order gives the same bits.
 RandomCase MakeRandomCase(std::mt19937_64& rng);
 
-// Words for buffers; the caller keeps them.
+// Returns words for buffers, which the caller keeps alive.
 std::vector<int64_t> MakeWords(const KernelSpec& spec, const Launch& launch,
                                const std::vector<std::shared_ptr<Storage>>& buffers);
 std::vector<std::shared_ptr<Storage>> MakeBuffers(const KernelSpec& spec, const Launch& launch, Guard guard);
 
-// Runs the interpreter and the entry, the latter in `parts` ranges of tiles, and says where they differ; empty if
-// nowhere.
+// Runs the interpreter and the entry, the latter in `parts` ranges of tiles, and returns their first difference; empty
+// if there is none.
 std::string CompareWithInterpreter(const RandomCase& c, KernelEntry entry, Guard guard, int parts);
 
 // Simple launches for a spec: row-major params over `sizes`, random contents in [-4, 4].

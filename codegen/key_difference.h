@@ -1,7 +1,7 @@
-// Explains why two kernels differ: the parts of their keys that are not equal, in words.
+// Explains in words why two kernels differ: the parts of their keys that are not equal.
 //
-//   for (const KeyDifference& d : CompareKeys(wanted_text, cached_text))
-//     d.ToString();   // "constant of %1: float32 3, cached 2"
+//   for (const KeyDifference& d : CompareKeys(wanted_text, cached_text)) d.ToString();
+//   // "constant of %1: float32 3, cached 2"
 #ifndef SMELT_CODEGEN_KEY_DIFFERENCE_H_
 #define SMELT_CODEGEN_KEY_DIFFERENCE_H_
 

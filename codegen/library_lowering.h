@@ -1,4 +1,4 @@
-// Which library call does what a node asks for: matmul, convolution, sort and the like, and random draws.
+// Chooses the library call for a node: matmul, convolution, sort and similar operators, and random draws.
 #ifndef SMELT_CODEGEN_LIBRARY_LOWERING_H_
 #define SMELT_CODEGEN_LIBRARY_LOWERING_H_
 
@@ -20,7 +20,7 @@ struct LibraryNode {
   std::vector<Expr> ints;
   std::vector<double> floats;
 };
-// nullopt: the node is none. Unimplemented: it is, but not with these arguments.
+// nullopt: no library call implements the node. Unimplemented: one does, but not with these arguments.
 absl::StatusOr<std::optional<LibraryNode>> LowerLibrary(const Graph& g, NodeId n);
 
 struct RandomCall {

@@ -1,4 +1,4 @@
-// PTX of kernels, and what a bundle holds of a CUDA architecture. No LLVM in this header.
+// PTX of kernels, and the CUDA images of a bundle. This header does not include LLVM.
 #ifndef SMELT_CODEGEN_LLVM_CUDA_H_
 #define SMELT_CODEGEN_LLVM_CUDA_H_
 
@@ -12,17 +12,18 @@
 
 namespace smelt {
 
-// PTX, libdevice's functions inlined. Unimplemented, saying so, if the kernel needs libdevice and it is not found.
+// Returns PTX with libdevice's functions inlined. Unimplemented, with the reason, if the kernel needs libdevice and it
+// is not found.
 absl::StatusOr<std::string> CompileToPtx(const KernelSpec& spec, Target target, const std::string& symbol);
 
-// The module before libdevice is linked, as text: what the emulation runs.
+// Returns the module before libdevice is linked, as text, which the emulation runs.
 absl::StatusOr<std::string> PrintCudaIr(const KernelSpec& spec, const std::string& symbol);
 
 // All kernels of one architecture as one module. Entries are named by KernelObject::symbol; an entry's offset and size
 // are those of its machine code, or of its text where the image is PTX.
 struct CudaImage {
   Image image;
-  bool is_cubin = false;  // else PTX: there is no ptxas here, the driver will assemble it
+  bool is_cubin = false;  // else PTX: there is no ptxas here, so the driver will assemble it
 };
 absl::StatusOr<CudaImage> LinkCudaImage(absl::Span<const KernelObject* const> objects);
 

@@ -1,17 +1,18 @@
-// KernelSpec to LLVM IR for CUDA: the same kernel IR as the CPU's, distributed over threads. Internal to codegen:
-// includes LLVM.
+// Lowers a KernelSpec to LLVM IR for CUDA: the same kernel IR as for the CPU, distributed over threads. Internal to
+// codegen: includes LLVM.
 //
 //   kernel<<<any grid, kCudaBlock>>>(words, begin, end, status)   // as in fuser/kernel_spec.h
 //
 // A launch may have any grid: threads and blocks stride over the tiles. The schedule decides which threads share a
 // tile:
-//   kPoints   each thread computes points of its own, up to `vector` neighbours along the last dim at once; reductions
-//             run inside the thread (coalesced if the parallel dim is the contiguous one), scatters too, element after
-//             element
-//   kRows     a block computes a point of its own: the reduction's elements are distributed over the threads, and partial
-//             results are combined by shuffles and shared memory, in a fixed order. Elements that are scattered to one
-//             place take turns there, in their order: the bits are those of one thread
-//   kSerial   one thread, in order, for specs that ask for it
+//
+//   kPoints   each thread computes its own points, up to `vector` adjacent points along the last dim at once;
+//             reductions run inside the thread (coalesced if the parallel dim is the contiguous one), and so do
+//             scatters, element after element
+//   kRows     a block computes one point: the reduction's elements are distributed over the threads, and partial
+//             results are combined by shuffles and shared memory, in a fixed order. Elements that are scattered
+//             to the same address are processed one at a time, in order: the bits are those of one thread
+//   kSerial   one thread, in order, for specs that require it
 //
 // The module calls libdevice's functions (__nv_expf) by name; llvm_cuda.cc links them. Barriers, shuffles and special
 // registers are LLVM's intrinsics. So a test may run the same module on a CPU: cuda_emulation.h.
@@ -33,7 +34,7 @@ inline constexpr int kCudaWarp = 32;
 
 struct CudaSchedule {
   enum Kind { kPoints, kRows, kSerial } kind = kPoints;
-  int vector = 1;  // elements a thread loads at once where they lie side by side, aligned
+  int vector = 1;  // adjacent, aligned elements that a thread loads at once
 };
 CudaSchedule CudaScheduleFor(const KernelSpec& spec);
 

@@ -1,4 +1,4 @@
-// KernelSpec to LLVM IR with explicit vectors. Internal to codegen: includes LLVM.
+// Lowers a KernelSpec to LLVM IR with explicit vectors. Internal to codegen: includes LLVM.
 #ifndef SMELT_CODEGEN_LOWER_KERNEL_H_
 #define SMELT_CODEGEN_LOWER_KERNEL_H_
 
@@ -19,9 +19,9 @@ struct CpuFeatures {
   bool f16c = false;
   bool avx2 = false;
   bool avx512 = false;        // F, BW, CD, DQ, VL
-  bool non_temporal = false;  // stores past the cache, ended by x86's fence
+  bool non_temporal = false;  // non-temporal stores, ended by x86's fence
 
-  // 16 registers of 256 bits, where AVX-512 has 32 of 512.
+  // Returns whether there are 16 registers of 256 bits, where AVX-512 has 32 of 512.
   bool IsAvx2Only() const { return avx2 && !avx512; }
 };
 

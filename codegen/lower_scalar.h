@@ -1,6 +1,6 @@
 // Scalar operations as LLVM IR, for scalars and vectors alike. Internal to codegen: includes LLVM.
 //
-// bool is i1. float16 and bfloat16 are their bits, i16, which only casts look into.
+// bool is i1. float16 and bfloat16 are represented by their bits, i16, which only casts interpret.
 #ifndef SMELT_CODEGEN_LOWER_SCALAR_H_
 #define SMELT_CODEGEN_LOWER_SCALAR_H_
 
@@ -21,10 +21,11 @@ class ScalarEmitter {
  public:
   ScalarEmitter(llvm::IRBuilder<>& b, const CpuFeatures& features) : b_(b), f_(features) {}
 
-  // Called to report lanes where an integer is divided by zero: (2, i1 or a vector of it).
+  // Sets the function that reports lanes in which an integer is divided by zero: (2, i1 or a vector of it).
   void SetStatusHandler(std::function<void(int, llvm::Value*)> handler) { status_ = std::move(handler); }
 
-  // Calls functions of another library: null for those that it lacks, which are then inline.
+  // Sets the function that calls functions of another library; it returns null for those that the library lacks, which
+  // are then inline.
   void SetMathHandler(std::function<llvm::Value*(ScalarOp, llvm::Value*, llvm::Value*)> handler) {
     math_ = std::move(handler);
   }
@@ -36,7 +37,8 @@ class ScalarEmitter {
   llvm::Value* ToBFloat16(llvm::Value* v, DType from);
   // Converts 16 even and 16 odd elements of float32 to bfloat16 in order, two per word; needs AVX-512.
   llvm::Value* ToBFloat16Pairs(llvm::Value* even, llvm::Value* odd, bool short_nans);
-  // A scalar argument out of its word (i64) in the parameter block: floating-point ones are doubles' bits.
+  // Returns a scalar argument from its word (i64) in the parameter block: floating-point arguments are the bits of a
+  // double.
   llvm::Value* FromWord(llvm::Value* word, DType t);
   // Operands are all scalars or all vectors.
   llvm::Value* Emit(ScalarOp op, DType type, const DType* operand_types, llvm::Value* const* v, int lanes);
@@ -60,7 +62,7 @@ class ScalarEmitter {
   const CpuFeatures& f_;
   std::function<void(int, llvm::Value*)> status_;
   std::function<llvm::Value*(ScalarOp, llvm::Value*, llvm::Value*)> math_;
-  std::map<std::pair<ScalarOp, llvm::Type*>, int> inlined_;  // of each function, about how many instructions
+  std::map<std::pair<ScalarOp, llvm::Type*>, int> inlined_;  // the approximate number of instructions of each function
 };
 
 // Computes whether a kernel with these sizes and scalar arguments uses an index of a dim without elements, see

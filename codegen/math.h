@@ -18,17 +18,18 @@ namespace smelt {
 // these.
 llvm::Value* EmitMath(llvm::IRBuilder<>& b, const CpuFeatures& features, ScalarOp op, llvm::Value* x, llvm::Value* y);
 
-// e to the x <= 0 or NaN.
+// Emits e to the x for x <= 0 or NaN.
 llvm::Value* EmitExpAtMostZero(llvm::IRBuilder<>& b, const CpuFeatures& features, llvm::Value* x);
 
-// Roughly how many simple instructions a function is.
+// Returns the approximate number of simple instructions of a function.
 int MathCost(ScalarOp op);
 
-// a's magnitude with the sign of `sign`, in bits: of a sign that was widened from float16 LLVM asks for the half, and
-// of one that was narrowed from float64 before for a conversion that only a library has.
+// Returns a's magnitude with the sign of `sign`, computed in bits. LLVM's own copysign looks through conversions of
+// `sign`: for one that was widened from float16 it uses the half, and if that was narrowed from float64 it needs a
+// conversion that exists only in a library.
 llvm::Value* EmitCopySign(llvm::IRBuilder<>& b, llvm::Value* a, llvm::Value* sign);
 
-// a * b + c with one rounding, whether or not the machine has it.
+// Returns a * b + c with one rounding, even if the machine has no fma.
 llvm::Value* EmitExactFma(llvm::IRBuilder<>& b, const CpuFeatures& features, llvm::Value* x, llvm::Value* y,
                           llvm::Value* z);
 

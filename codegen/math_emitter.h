@@ -1,6 +1,6 @@
-// How functions are computed. Those that hot loops use have float versions; the others are computed in double and
+// The computation of functions. Functions that hot loops use have float versions; the others are computed in double and
 // rounded, which makes them nearly correctly rounded for float. No function calls anything outside the module;
-// arguments that need unbounded work (sin of 1e30) leave the vector for a loop over its lanes. Internal to codegen:
+// arguments that need unbounded work (sin of 1e30) are computed by a loop over the vector's lanes. Internal to codegen:
 // includes LLVM.
 #ifndef SMELT_CODEGEN_MATH_EMITTER_H_
 #define SMELT_CODEGEN_MATH_EMITTER_H_
@@ -68,7 +68,7 @@ class MathEmitter {
   Value* Or(Value* a, Value* z) { return b_.CreateOr(a, z); }
   Value* And(Value* a, Value* z) { return b_.CreateAnd(a, z); }
   Value* IsNan(Value* a) { return b_.CreateFCmpUNO(a, a); }
-  // min and max with a constant that let NaN through, in the form the machine has an instruction for.
+  // min and max with a constant that pass NaN through, in the form for which the machine has an instruction.
   Value* AtMost(Value* x, double limit) { return Select(Lt(K(limit), x), K(limit), x); }
   Value* AtLeast(Value* x, double limit) { return Select(Gt(K(limit), x), K(limit), x); }
   Value* Bits(Value* x) { return b_.CreateBitCast(x, bits_); }
@@ -76,7 +76,7 @@ class MathEmitter {
   Value* Inf() { return ConstantFP::getInfinity(t_); }
   Value* Nan() { return ConstantFP::getNaN(t_); }
 
-  // a * c + d; rounded once where the machine has fma, twice elsewhere.
+  // a * c + d; rounded once if the machine has fma, else twice.
   Value* Fma(Value* a, Value* c, Value* d) {
     if (f_.fma) return b_.CreateIntrinsic(llvm::Intrinsic::fma, {t_}, {a, c, d});
     return Add(Mul(a, c), d);
@@ -90,7 +90,7 @@ class MathEmitter {
     for (size_t i = n - 1; i-- > 0;) r = Fma(r, x, K(c[i]));
     return r;
   }
-  // By pairs of neighbouring coefficients, z = x^2: half the chain for one product more.
+  // Evaluates by pairs of adjacent coefficients, z = x^2: half the dependency chain for one more product.
   Value* PolyPairs(Value* x, Value* z, const std::vector<double>& c) {
     Value* r = nullptr;
     for (size_t i = (c.size() - 1) / 2 * 2;; i -= 2) {
@@ -99,7 +99,7 @@ class MathEmitter {
       if (i == 0) return r;
     }
   }
-  // Even and odd halves apart: shorter chains, for the long polynomials of double.
+  // Evaluates even and odd halves separately: shorter dependency chains, for the long polynomials of double.
   template <size_t N>
   Value* Poly2(Value* x, const double (&c)[N]) {
     Value* z = Mul(x, x);
@@ -113,32 +113,32 @@ class MathEmitter {
     Value* part = Sub(*s, a);
     *e = Add(Sub(a, Sub(*s, part)), Sub(c, part));
   }
-  // |a| >= |c|
+  // Requires |a| >= |c|.
   void FastTwoSum(Value* a, Value* c, Value** s, Value** e) {
     *s = Add(a, c);
     *e = Sub(c, Sub(*s, a));
   }
   void TwoProduct(Value* a, Value* c, Value** p, Value** e);
-  // s + e, e what rounding to s lost, rounded to odd.
+  // Returns s + e, where e is the rounding error of s, rounded to odd.
   Value* ToOdd(Value* s, Value* e);
 
-  // An integral floating point value, in the integer type of its width; |n| < 2^22 (float), 2^51 (double).
+  // Converts an integral floating-point value to the integer type of its width; |n| < 2^22 (float), 2^51 (double).
   Value* ToInt(Value* n) {
     if (!is_double_) return b_.CreateFPToSI(n, bits_);
-    // No machine below AVX-512 converts vectors of double to int64: the mantissa's low bits after adding 1.5 * 2^52 are
-    // it.
+    // No machine below AVX-512 converts vectors of double to int64: the low bits of the mantissa after adding 1.5 *
+    // 2^52 are the integer.
     return b_.CreateSub(Bits(Add(n, K(0x1.8p52))), KI(0x4338000000000000));
   }
   Value* FromInt(Value* n) {
     if (!is_double_) return b_.CreateSIToFP(n, t_);
     return Sub(FromBits(b_.CreateAdd(n, KI(0x4338000000000000))), K(0x1.8p52));
   }
-  // 2^n for integers n within the normal exponents.
+  // Returns 2^n for integers n within the normal exponents.
   Value* PowerOfTwo(Value* n) { return FromBits(b_.CreateShl(b_.CreateAdd(n, KI(bias_)), mantissa_)); }
 
   // Returns whether the machine has one instruction for Scale on these vectors.
   bool ScalesByInstruction() const;
-  // x * 2^n, n integral, |n| <= 2 * bias; one rounding, also to denormals.
+  // Returns x * 2^n, n integral, |n| <= 2 * bias, with one rounding, also to denormals.
   Value* Scale(Value* x, Value* n);
   static std::vector<int> Range(int from, int n) {
     std::vector<int> r;
@@ -149,12 +149,12 @@ class MathEmitter {
 
   // ---- exponentials ----
 
-  // Returns whether exp and erf, too, make 2^n in the last bits of the sum that rounds to n (RoundWithPower), as
-  // sigmoid and tanh do: for float, if a machine has neither scalef nor registers to spare.
+  // Returns whether exp and erf also compute 2^n from the last bits of the sum that rounds to n (RoundWithPower), as
+  // sigmoid and tanh do: for float, if a machine has neither scalef nor spare registers.
   bool MakesPowersByRounding() const { return !is_double_ && f_.IsAvx2Only(); }
-  // The integer n nearest to x * c (c 1: to x), |n| < 2^22, and 2^(n + k), n + k within [-127, 127]: -127 gives 0.
-  // Beside 1.5 * 2^23 the last bit of a float is worth 1: the bits of the sum are those of n, and with a bias those of
-  // an exponent. Float.
+  // Computes the integer n nearest to x * c, |n| < 2^22, and 2^(n + k), with n + k within [-127, 127]; -127 gives 0.
+  // Next to 1.5 * 2^23 the last bit of a float is worth 1: the bits of the sum are those of n, and with a bias those of
+  // an exponent. For float.
   void RoundWithPower(Value* x, double c, int k, Value** n, Value** power);
 
   // x = n ln 2 + r, |r| <= ln 2 / 2.
@@ -162,16 +162,18 @@ class MathEmitter {
   // (e^r - 1 - r) / r^2
   Value* ExpTail(Value* r);
 
-  // Beyond the limits it is 0 or infinity anyway.
+  // Beyond the limits the result is 0 or infinity anyway.
   Value* Exp(Value* x) { return ExpAtMostHuge(AtMost(x, is_double_ ? 710 : 89)); }
-  // For x that is not above what overflows.
+  // For x that is not above the overflow limit.
   Value* ExpAtMostHuge(Value* x);
-  // The same in the fewest instructions, of float where the machine scales by an instruction.
+  // The same in the fewest instructions, for float if the machine scales by an instruction.
   Value* ExpByScaling(Value* x);
-  // 2^-24 (e^x / 2^n), of x = n ln 2 + r: so that 2^(n + 24), which it is multiplied by, is a normal number or 0.
+  // Returns 2^-24 (e^x / 2^n), for x = n ln 2 + r, so that 2^(n + 24), by which it is multiplied, is a normal number or
+  // 0.
   Value* ScaledExp(Value* r);
   Value* Exp2(Value* x);
-  // expm1 for x within (-2 mantissas, overflow): 2^n * (e^r - 1) + (2^n - 1), all halved so that 2^n cannot overflow.
+  // Returns expm1 for x within (-2 mantissas, overflow): 2^n * (e^r - 1) + (2^n - 1), with all terms halved so that 2^n
+  // cannot overflow.
   Value* Expm1Core(Value* x);
   Value* Expm1(Value* x);
   // 2^r - 1, |r| <= 1/2, float.
@@ -187,22 +189,22 @@ class MathEmitter {
 
   // x = m * 2^k with m in [sqrt(1/2), sqrt(2)), x positive and finite; k as floating point.
   void SplitLog(Value* x, Value** m, Value** k);
-  // The value of log(x) for an x that is not a positive number.
+  // Returns log(x) for an x that is not a positive number, else y.
   Value* LogEdges(Value* x, Value* y);
-  // log(1 + f) with k ln 2 added; c is a correction to f.
+  // Returns log(1 + f) plus k ln 2; c is a correction to f.
   Value* LogCore(Value* f, Value* k, Value* c);
   Value* Log(Value* x);
-  // scale * log(m) + k * unit, double.
+  // Returns scale * log(m) + k * unit, in double.
   Value* LogOf(Value* x, double scale, double unit);
   Value* Log1p(Value* x);
 
-  // log2(x) as a sum of two doubles, to about 2^-68, for positive finite x.
+  // Computes log2(x) as a sum of two doubles, to about 2^-68, for positive finite x.
   void Log2Wide(Value* x, Value** high, Value** low);
 
   Value* Pow(Value* x, Value* y);
-  // In double, for a result that is rounded to float.
+  // Computes in double, for a result that is rounded to float.
   Value* PowForFloat(Value* x, Value* y);
-  // The value of x to the y if x or y is not a positive finite number; else z.
+  // Returns x to the y if x or y is not a positive finite number; else z.
   Value* PowEdges(Value* x, Value* y, Value* z);
 
   // ---- inverse hyperbolic ----
@@ -213,38 +215,40 @@ class MathEmitter {
 
   // ---- trigonometry ----
 
-  // Calls body(lane number) for every lane where `lanes` is set, and whatever was stored in memory counts after it.
+  // Calls body(lane number) for every lane that is set in `lanes`; later code sees what it stores to memory.
   void ForSetLanes(Value* lanes, const std::function<void(Value*)>& body);
   llvm::AllocaInst* Memory(Type* t);
 
-  // double reduce(double a, ptr quadrant): a >= 2^20, less the nearest multiple of pi/2, whose number mod 4 is stored.
+  // double reduce(double a, ptr quadrant): for a >= 2^20, returns a minus the nearest multiple of pi/2, and stores the
+  // number of the multiple mod 4.
   llvm::Function* ReduceLarge();
 
-  // Replaces lanes of r and q (of doubles and int64) where |x| is large; x of double.
+  // Replaces lanes of r and q (doubles and int64) where |x| is large; x is a double.
   void FixLarge(Value* large, Value* x, Value** r, Value** q);
 
-  // x less the nearest multiple q of pi/2, for sin, cos and tan; double.
+  // Computes x minus the nearest multiple q of pi/2, for sin, cos and tan; in double.
   void ReducePi(Value* x, Value** r, Value** q);
 
   Value* SinCosTan64(ScalarOp op, Value* x);
 
-  // With fma: pi/2 in three parts of float; the arguments beyond their reach go by way of double.
+  // With fma: pi/2 in three parts of float; arguments beyond their range are computed in double.
   Value* SinCosTan32(ScalarOp op, Value* x);
 
   Value* ArcSine(ScalarOp op, Value* x);
 
-  // atan of a >= 0 that is v / w (w null: v): by thirds of the quarter circle.
+  // Returns atan of a >= 0, where a is v / w (w null: v), by thirds of the quarter circle.
   Value* AtanPositive(Value* a);
   Value* Atan(Value* x) { return CopySign(AtanPositive(Abs(x)), x); }
-  // Double only: for float, the quotient in double is exact enough.
+  // For double only: for float, the quotient in double is exact enough.
   Value* Atan2(Value* y, Value* x);
 
   // ---- error function ----
 
-  // 1 - 2^u with u = a P(a) = log2(erfc(a)); u is in [-26, 0] and small where a is, so that nothing cancels: with n the
-  // nearest integer to u and q = 2^(u - n) - 1, it is (1 - 2^n) - 2^n q. NaN goes through all of it.
+  // Returns 1 - 2^u with u = a P(a) = log2(erfc(a)). u is in [-26, 0], and small where a is small, so that nothing
+  // cancels: with n the nearest integer to u and q = 2^(u - n) - 1, it is (1 - 2^n) - 2^n q. NaN passes through all
+  // steps.
   Value* Erf32(Value* x);
-  // erfc(a) for a >= 0.
+  // Returns erfc(a) for a >= 0.
   Value* ErfcPositive(Value* a);
   Value* Erf64(Value* x);
   Value* Erfc64(Value* x);
@@ -257,22 +261,22 @@ class MathEmitter {
 
   Value* NextAfter(Value* x, Value* y);
 
-  // Loops body(state) while some lane wants more; state in phis. body returns the next state and whether a lane wants
-  // more.
+  // Loops body(state) while some lane needs another iteration; the state is in phis. body returns the next state and
+  // whether a lane needs another iteration.
   void While(std::vector<Value*>& state, const std::function<Value*(std::vector<Value*>&)>& body);
 
-  // C's fmod of floats, exactly, in double: each round takes away a multiple of y of at most 27 bits.
+  // C's fmod of floats, exactly, in double: each iteration subtracts a multiple of y of at most 27 bits.
   Value* Fmod32(Value* x, Value* y);
-  // The same for double, with integers: 11 bits of quotient a round.
+  // The same for double, with integers: 11 bits of the quotient per iteration.
   Value* Fmod64(Value* x, Value* y);
 
-  // ln|sin(pi x)| / pi needs sin(pi x): for double x.
+  // ln|sin(pi x)| / pi needs sin(pi x), for double x.
   Value* SinPi(Value* x);
 
-  // log Gamma(x), x > 0.
+  // Returns log Gamma(x), x > 0.
   Value* LgammaPositive(Value* x);
   Value* Lgamma(Value* x);
-  // In double, for a result that is rounded to float.
+  // Computes in double, for a result that is rounded to float.
   Value* LgammaForFloat(Value* x);
   Value* Digamma(Value* x);
 

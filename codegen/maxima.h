@@ -10,10 +10,10 @@
 namespace smelt {
 
 struct Maxima {
-  // For each instruction: true for a maximum of floating-point numbers that need not be NaN if one of them is, because
-  // everything computed from it is NaN anyway: a sum over values computed from all of them goes into it.
+  // For each instruction: true for a floating-point maximum that need not be NaN if one of its elements is, because
+  // everything computed from it is NaN anyway: it also depends on a sum over values computed from all elements.
   std::vector<bool> may_ignore_nan;
-  // For each instruction: true for a number less the maximum of such numbers, so at most 0, or NaN.
+  // For each instruction: true for a number minus the maximum of such numbers, which is at most 0, or NaN.
   std::vector<bool> at_most_zero;
 };
 

@@ -1,7 +1,7 @@
-// Positions of a graph's nodes in the order of the program, and until which position each value is used.
+// The positions of a graph's nodes in program order, and the last use of each value.
 //
 //   Lives lives(graph);
-//   if (lives.LastUse(lives.Root(v)) <= lives.Begin(n)) ...   // nobody needs v's memory after n
+//   if (lives.LastUse(lives.Root(v)) <= lives.Begin(n)) ...   // nothing needs v's memory after n
 //
 // Uses count for the value whose memory is used: a view's uses are its base's.
 #ifndef SMELT_CODEGEN_PLAN_LIVES_H_
@@ -21,12 +21,12 @@ class Lives {
 
   explicit Lives(const Graph& g);
 
-  // A node's blocks lie between its begin and its end.
+  // A node's blocks are between its begin and its end.
   int Begin(NodeId n) const { return begin_.at(n); }
   int End(NodeId n) const { return end_.at(n); }
   int BlockEnd(BlockId b) const { return block_end_.at(b); }
 
-  // Returns the owner that `v` is a view of, in the end.
+  // Returns the owner that `v` is, directly or indirectly, a view of.
   ValueId Root(ValueId v) const;
   int LastUse(ValueId root) const;  // 0: never used
   void SetLastUse(ValueId root, int position) { last_use_[root] = position; }
@@ -40,7 +40,7 @@ class Lives {
   int next_position_ = 0;
   absl::flat_hash_map<NodeId, int> begin_, end_;
   absl::flat_hash_map<BlockId, int> block_begin_, block_end_;
-  std::vector<NodeId> loops_;  // that enclose what is being looked at
+  std::vector<NodeId> loops_;  // the loops that enclose the current node
   absl::flat_hash_map<ValueId, int> last_use_;
 };
 

@@ -1,4 +1,4 @@
-// Computes only once what a function would compute several times. Internal to codegen: includes LLVM.
+// Removes repeated computations of a function. Internal to codegen: includes LLVM.
 #ifndef SMELT_CODEGEN_SHARE_REPEATED_H_
 #define SMELT_CODEGEN_SHARE_REPEATED_H_
 
@@ -6,8 +6,9 @@
 
 namespace smelt {
 
-// Within each block, as the emitter forms each access's address anew; and removes what nobody uses. Linear in `f`: LLVM
-// has a pass for it that takes several times as long, and across blocks what is shared must be kept for as long.
+// Works within each block, since the emitter computes each access's address anew, and removes unused instructions.
+// Linear in `f`: LLVM's pass for it takes several times as long, and values shared across blocks would occupy registers
+// for as long.
 void ShareRepeated(llvm::Function& f);
 
 }  // namespace smelt

@@ -1,4 +1,4 @@
-// Which NaNs a kernel's instructions may yield: it is cheaper to round to bfloat16 what has only short ones.
+// Finds which NaNs a kernel's instructions may yield: values with only short NaNs are cheaper to round to bfloat16.
 #ifndef SMELT_CODEGEN_SHORT_NANS_H_
 #define SMELT_CODEGEN_SHORT_NANS_H_
 
@@ -9,9 +9,9 @@
 namespace smelt {
 
 // Returns for each instruction whether it is of float32 or float64 and its NaNs are short: as float32, their lower half
-// is 0, so that rounding to the upper half cannot carry into the sign. This holds for the NaNs of bfloat16, those that
-// machines make of numbers, and those that arithmetic makes of them. Floating-point scalars count as such; their reader
-// guarantees it.
+// is 0, so that rounding to the upper half cannot carry into the sign. This holds for the NaNs of bfloat16, for those
+// that processors generate, and for results of arithmetic on such NaNs. Floating-point scalars are treated as such;
+// their reader guarantees it.
 std::vector<bool> HaveShortNans(const KernelSpec& spec);
 
 }  // namespace smelt

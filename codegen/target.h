@@ -1,4 +1,4 @@
-// The targets that kernels are compiled for: a level of an instruction set, never a machine.
+// The targets that kernels are compiled for: a level of an instruction set, not a particular machine.
 #ifndef SMELT_CODEGEN_TARGET_H_
 #define SMELT_CODEGEN_TARGET_H_
 
@@ -15,7 +15,7 @@ enum class Target : uint8_t { kX86_64_V2, kX86_64_V3, kX86_64_V4, kAArch64, kSm8
 inline constexpr Target kX86Targets[] = {Target::kX86_64_V2, Target::kX86_64_V3, Target::kX86_64_V4};
 
 const char* Name(Target t);  // "x86-64-v3", "aarch64", "sm_90"
-// Also "native": the highest level that this machine runs, an error if it is none of them.
+// Also accepts "native": the highest level that this machine runs; an error if it runs none of them.
 absl::StatusOr<Target> ParseTarget(absl::string_view name);
 // The instruction-set features, by LLVM's names, that a machine must have to run the target's code. Never tuning flags.
 std::vector<std::string> RequiredFeatures(Target t);
