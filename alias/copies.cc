@@ -90,7 +90,7 @@ class AliasDb::State::CopySolver {
         if (at < g.results(node.blocks[b]).size()) add(g.results(node.blocks[b])[at]);
       }
     } else if (op.kind == EffectKind::kTupleUnpack || op.kind == EffectKind::kListUnpack) {
-      // Out of a container that nobody has changed.
+      // Taken from a container that nothing has changed.
       const SetId p = node.inputs.empty() ? 0 : s_.PointsTo(node.inputs[0]);
       if (!SetPool::IsSingle(p) || IsOld(SetPool::SingleRef(p))) return out;
       const Object& o = s_.objects[ObjectOf(SetPool::SingleRef(p))];

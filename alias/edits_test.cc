@@ -373,7 +373,7 @@ TEST(EditsTest, AnyEditsFollowedInPlaceGiveWhatAFreshBuildGives) {
           ok = check(what);
           break;
         }
-        case 0: {  // erase what nobody uses
+        case 0: {  // erase an unused node
           bool used = false;
           for (ValueId v : g->node(n).outputs) used |= !g->value(v).uses.empty();
           if (used || g->node(n).op.name() == "prim::Constant") continue;

@@ -270,7 +270,7 @@ int32_t AliasDb::State::SlotRead(NodeId n, const Node& node, const ResultEffects
   const std::optional<int64_t> at = ConstantInt(node.inputs[r.slot_arg]);
   if (!at) return kAnySlot;
   if (*at >= 0) return *at < INT32_MAX ? static_cast<int32_t>(*at) : kAnySlot;
-  // An index from the end is known for a list that nobody changes.
+  // An index from the end is known for a list that nothing changes.
   if (!SetPool::IsSingle(p)) return kAnySlot;
   const Ref holder = SetPool::SingleRef(p);
   const uint32_t o = ObjectOf(holder);

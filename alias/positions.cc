@@ -113,8 +113,8 @@ bool AliasDb::State::IsWholeSlice(const Node& node) {
          ConstantInt(node.inputs[4]) == 1;
 }
 
-// Returns the handle that this one is a view of with the very same bytes and geometry, or the handle itself if none is
-// known.
+// Returns the handle that this one is a view of with exactly the same bytes and geometry, or the handle itself if none
+// is known.
 uint32_t AliasDb::State::SameHandle(uint32_t object) {
   constexpr int kLongChain = 1000;
   for (int k = 0; k < kLongChain; ++k) {

@@ -241,7 +241,7 @@ const Type& AliasDb::State::TypeOfAccess(const Access& w) const {
 bool AliasDb::State::AccessHitsValue(const Access& w, ValueId v, Ref object, bool ignore_age) {
   const Object& o = objects[ObjectOf(object)];
   if (w.bits & kOfContainer) {
-    // Tuples never change, and a future is set once, by whoever made it.
+    // Tuples never change, and a future is set once, by the node that made it.
     const TypeKind kind = UnwrapOptional(g.value(v).type).kind();
     return kind != TypeKind::kTuple && kind != TypeKind::kFuture && o.container && (TypeOf(v) & kMayBeContainer) &&
            AccessHits(w, object, SetPool::Single(object), true, ignore_age) &&

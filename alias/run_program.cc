@@ -72,7 +72,7 @@ class Runner {
     return storages_.back();
   }
 
-  // Makes an input in the storage that inputs share or in one of its own; now and then it is the very tensor of before.
+  // Makes an input in the storage that inputs share or in one of its own; now and then it is the same tensor as before.
   std::shared_ptr<Handle> MakeInput(bool typed) {
     if (!inputs_.empty() && rng_() % 5 == 0) return inputs_[rng_() % inputs_.size()];
     auto h = std::make_shared<Handle>();
@@ -542,7 +542,7 @@ class Runner {
       ViewArgument argument;
       if (kind == TypeKind::kInt || kind == TypeKind::kBool) argument.number = a.number;
       if (kind == TypeKind::kList) argument.numbers = Numbers(a);
-      if (a.tensor) argument.numbers = a.tensor->sizes;  // what expand_as and its like look at
+      if (a.tensor) argument.numbers = a.tensor->sizes;  // what expand_as and similar operators look at
       out.push_back(std::move(argument));
     }
     return out;
@@ -590,7 +590,7 @@ class Runner {
     OutTensor(node, copy);
   }
 
-  // One dim is flat already: the very tensor.
+  // One dim is flat already: the same tensor.
   void Flatten(const Node& node) {
     const Any x = In(node, 0);
     const int64_t rank = x.tensor->rank();

@@ -482,7 +482,7 @@ struct AliasDb::State {
   bool options_distrusted = false;  // some node changes a geometry: types of arguments do not tell what a view is
   bool monotone = false;            // sets only grow: while building, and while a loop is solved again
   bool building = false;            // from nothing
-  bool making_first = false;        // the node at hand is being evaluated for the first time: nobody uses it yet
+  bool making_first = false;        // the node at hand is being evaluated for the first time: nothing uses it yet
   bool growing = false;             // the node at hand has been evaluated many times: its results only grow
   // Set if something changed since the caches below were filled: any fact, the bytes that handles cover, the objects
   // that values reach.

@@ -294,13 +294,13 @@ bool AliasDb::State::Written(ValueId v, bool in_scope_only) {
   ++steps;
   const SetId p = PointsTo(v);
   if (p == 0) return false;
-  // Tuples never change, and a future is set once, by whoever made it.
+  // Tuples never change, and a future is set once, by the node that made it.
   if (TypeOf(v) & kMayBeContainer) {
     const TypeKind kind = UnwrapOptional(g.value(v).type).kind();
     if (kind == TypeKind::kTuple || kind == TypeKind::kFuture) return false;
   }
   if (SetPool::IsSingle(p)) {
-    // Most values are one tensor in one storage that nobody writes. Then nothing of the graph is looked at.
+    // Most values are one tensor in one storage that nothing writes. Then the graph need not be read.
     const Object& o = objects[ObjectOf(SetPool::SingleRef(p))];
     if (!o.container && SetPool::IsSingle(o.storage) &&
         writes.Tail(ListOf(ObjectOf(SetPool::SingleRef(o.storage)))) == 0) {

@@ -15,8 +15,8 @@ void UseCpuTime();
 
 class Roofline {
  public:
-  // Returns the seconds for reading and writing at least so many bytes, with ordinary or non-temporal stores, whichever
-  // is faster; measured once for each size.
+  // Returns the seconds for reading and writing at least this many bytes, with ordinary or non-temporal stores,
+  // whichever is faster; measured once for each size.
   double MoveSeconds(double read_bytes, double written_bytes);
   double FlopsPerSecond();  // float32 multiply-adds, counted as two
 };

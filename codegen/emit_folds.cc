@@ -56,7 +56,7 @@ bool KernelEmitter::IsFoldable(const KernelInstr& in) const {
          strides[s_.rank() - 1] == StrideClass::kAny;
 }
 
-// By sizes alone: results do not hang on which tiles are computed together.
+// Decided by sizes alone, so that results do not depend on which tiles are computed together.
 Value* KernelEmitter::Folds() {
   const int rows = s_.rank() - 1;
   Value* columns = size_[loop_dim_];

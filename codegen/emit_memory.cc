@@ -14,7 +14,7 @@ using llvm::Value;
 
 namespace {
 
-// A vector of at most so many lanes is loaded without a loop even if some lanes are not needed.
+// A vector of at most this many lanes is loaded without a loop even if some lanes are not needed.
 constexpr int kFewLanes = 16;
 
 bool IsZero(Value* v) {

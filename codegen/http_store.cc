@@ -132,7 +132,7 @@ class HttpStore::Impl {
   void Put(const std::string& key, const std::string& record) {
     if (static_cast<int64_t>(record.size()) > kMaxRecord) return;
     const std::string digest = ToHex(Sha256(record));
-    // The contents are stored first, so that whoever finds the result finds them.
+    // The contents are stored first, so that every reader that finds the result finds them.
     if (Send("/cas/", digest, record)) Send("/ac/", key, EncodeActionResult("kernel", digest, record.size()));
   }
 

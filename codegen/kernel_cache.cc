@@ -342,7 +342,7 @@ class KernelCache::Impl {
     return status;
   }
 
-  // Entries by key. Temporary files that nobody writes any more go to `stale`.
+  // Entries by key. Temporary files that are no longer being written go to `stale`.
   absl::StatusOr<std::vector<EntryInfo>> Scan(std::vector<std::string>* stale) const {
     DIR* dir = opendir(options_.directory.c_str());
     if (!dir && errno == ENOENT) return std::vector<EntryInfo>();

@@ -51,7 +51,8 @@ void PlanBuilder::PlaceMutation(const MutatedMemory& m) {
     in_place_chain_.insert(chain.begin(), chain.end());
     return;
   }
-  // A whole new value, or one in another shape, is computed into the argument if nobody needs the old contents by then.
+  // A whole new value, or one in another shape, is computed into the argument if nothing needs the old contents by
+  // then.
   const ValueId owner = Root(root);
   if (!(is_state && SharedStorage(StorageOf(m.memory))) && IsWrittenThroughViews(root, initial, home)) {
     in_place_chain_.insert(chain.begin(), chain.end());

@@ -50,7 +50,7 @@ absl::Status PlanBuilder::EmitNode(NodeId n) {
   if (absl::StartsWith(name, "smelt::assert_")) return AddAssertion(n);
   if (name == "aten::empty" || name == "aten::empty_strided" || name == "aten::empty_like" ||
       name == "aten::new_empty" || name == "aten::new_empty_strided" || name == "aten::empty_permuted") {
-    Place(node.outputs[0]);  // contents nobody has written yet
+    Place(node.outputs[0]);  // contents nothing has written yet
     return absl::OkStatus();
   }
   bool all_known = !node.outputs.empty();

@@ -1,5 +1,5 @@
 // Indexed writes through a view of a memory (pages.view(-1, d)[slots] = rows): the graph copies the viewed part, writes
-// into the copy, and puts that back. If nobody looks in between, all three are the memory itself.
+// into the copy, and puts that back. If nothing looks in between, all three are the memory itself.
 #include <algorithm>
 #include <vector>
 

@@ -28,7 +28,7 @@ ValueId OwnerOfMemory(const Graph& g, ValueId v) {
   }
 }
 
-// Returns whether v is the very tensor `buffer`, as the result of an in-place operator is.
+// Returns whether v is the tensor `buffer` itself, as the result of an in-place operator is.
 bool IsTensor(const Graph& g, ValueId v, ValueId buffer) {
   while (v != buffer) {
     const NodeId def = g.value(v).def;
@@ -88,12 +88,12 @@ bool LieInTheSameOrder(const TensorType& a, const TensorType& b) {
 enum class Becomes {
   kTensor,    // that very tensor
   kCopy,      // a new one with the same contents
-  kContents,  // its memory takes the contents: nobody sees that it does
+  kContents,  // its memory takes the contents: nothing sees that it does
 };
 
 // `others` are the owners of everything that outlives the call without this assignment, and an invalid one if that is
-// not known. From a part of new memory the buffer takes the contents if nobody sees either memory: it keeps its layout,
-// which the compiled plans expect, and the rest of that memory is not kept.
+// not known. From a part of new memory the buffer takes the contents if nothing sees either memory: it keeps its
+// layout, which the compiled plans expect, and the rest of that memory is not kept.
 Becomes HowItBecomes(const Graph& g, ValueId buffer, ValueId value, ValueId owner, absl::Span<const ValueId> others) {
   if (IsTensor(g, value, buffer)) return Becomes::kContents;  // self.step += 1
   const TensorType *to = SizedType(g, buffer), *from = SizedType(g, value);

@@ -111,7 +111,7 @@ absl::StatusOr<int> Pt2Reader::AddWeight(const std::string& name, Weight::Kind k
   }
   const WeightEntry& w = it->second;
   auto [storage, fresh] = storages_.try_emplace(w.path, 0);
-  // All tensors without bytes are one file in the archive. Nobody can observe that they share memory until they grow.
+  // All tensors without bytes are one file in the archive. Nothing can observe that they share memory until they grow.
   const bool empty = !fresh && g_->weight_storages[storage->second]->bytes() == 0;
   if (fresh || empty) {
     storage->second = static_cast<int>(g_->weight_storages.size());

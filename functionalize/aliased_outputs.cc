@@ -113,7 +113,7 @@ absl::Status Functionalizer::NoteOutput(ValueId v, const absl::flat_hash_map<Mem
   const TensorState& tensor = tensors_[t];
   const MemoryState& m = memories_[tensor.memory];
   if (tensor.conjugated || tensor.negated) {
-    // It is returned as a tensor of its own, with its elements resolved, so nobody else may see the memory.
+    // It is returned as a tensor of its own, with its elements resolved, so nothing else may see the memory.
     if (m.origin != MemoryState::Origin::kFresh || shown.at(tensor.memory) != 1)
       return absl::UnimplementedError("an output that is lazily conjugated or negated and shares memory");
     const NodeId ret = g_.block(g_.top()).return_node;

@@ -414,7 +414,7 @@ absl::Status Functionalizer::CheckSharing(TensorId written, TensorId read, Opera
   }
   const SymbolicGeometry &a = tensors_[written].geometry, &b = tensors_[read].geometry;
   const bool same_home = tensors_[written].home == tensors_[read].home;
-  // They are the very same elements. PyTorch compares the strides of dims of size 1, too.
+  // They are exactly the same elements. PyTorch compares the strides of dims of size 1, too.
   if (whole && same_home && SameGeometry(a, b) && a.strides == b.strides) return absl::OkStatus();
   if (memories_[tensors_[written].memory].shared && (!same_home || options_.symbolic_strides)) {
     // The places of the arguments are known at the call.

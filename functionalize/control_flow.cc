@@ -120,7 +120,7 @@ absl::Status Functionalizer::ProcessIf(NodeId n) {
   if (const TensorId* t = tensor_of_.Find(predicate)) g_.SetInput(n, 0, Read(*t, n));
   const std::vector<BlockId> blocks(g_.node(n).blocks.begin(), g_.node(n).blocks.end());
   if (closed) {
-    // Operands are bound to the parameters: the branch sees the very tensors.
+    // Operands are bound to the parameters: the branch sees the same tensors.
     for (BlockId b : blocks) {
       const std::vector<ValueId> params(g_.params(b).begin(), g_.params(b).end());
       for (size_t i = 0; i < params.size(); ++i) {
@@ -319,7 +319,7 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
                            enters && std::holds_alternative<bool>(*enters) && std::get<bool>(*enters);
   std::vector<absl::flat_hash_set<MemoryId>> init_may_be(num_carried), may_be(num_carried);
   absl::flat_hash_set<MemoryId> carried_may_be;
-  // Computes whether somebody reads it, before the body is made pure, which removes uses.
+  // Computes whether something reads it, before the body is made pure, which removes uses.
   std::vector<bool> matters(num_carried);
 
   std::vector<SymbolicGeometry> layouts(num_carried);

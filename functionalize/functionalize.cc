@@ -65,7 +65,7 @@ bool Functionalizer::IsRemovable(NodeId n) const {
   return schema != nullptr && schema->IsMutable();
 }
 
-// A value that both branches return is known without the branch. A result that nobody reads would be copied for
+// A value that both branches return is known without the branch. A result that nothing reads would be copied for
 // nothing.
 void Functionalizer::EraseUnusedResults(NodeId n) {
   for (int k = static_cast<int>(g_.node(n).outputs.size()) - 1; k >= 0; --k) {
@@ -104,7 +104,7 @@ bool Functionalizer::IsWhollyRead(NodeId n) const {
   return false;
 }
 
-// Nobody reads the results, or a part of them, but PyTorch may refuse to compute them.
+// Nothing reads the results, or a part of them, but PyTorch may refuse to compute them.
 void Functionalizer::KeepComputed(NodeId n) {
   static const OpName kComputed = OpName::Get("smelt::assert_computed");
   const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());

@@ -208,7 +208,7 @@ class Functionalizer {
   // set_(self).
   absl::Status ProcessSet(NodeId n);
 
-  // New contents that nobody has written yet: zeros, so that runs repeat.
+  // New contents that nothing has written yet: zeros, so that runs repeat.
   ValueId FreshContents(NodeId anchor, const SymbolicGeometry& g);
 
   absl::Status ProcessResize(NodeId n);
@@ -237,7 +237,7 @@ class Functionalizer {
   absl::Status FitWritten(OpName op, const FunctionalCounterpart& counterpart, absl::Span<const ValueId> inputs,
                           size_t i, TensorId written, ValueId result, NodeId anchor);
   // Makes the functional counterpart of `n`, before it. Its results have the types of the last one's, if the operands
-  // are alike. If nobody uses the results of `n`, `n` itself becomes the counterpart.
+  // are alike. If nothing uses the results of `n`, `n` itself becomes the counterpart.
   absl::StatusOr<NodeId> MakePure(NodeId n, Operator& op, absl::Span<const ValueId> operands,
                                   absl::Span<const TensorId> written);
   // Erases an unused view operator, and the unused ones that it was made of. The next nodes take their place while it

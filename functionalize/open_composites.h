@@ -27,7 +27,7 @@ struct OpenedComposites {
 };
 enum class StrideChoices {
   kNow,        // as above
-  kAtRunTime,  // reshape, contiguous, to and their like stay: whoever runs the graph looks at the strides there are
+  kAtRunTime,  // reshape, contiguous, to and similar operators stay: the strides are checked when the graph runs
 };
 absl::StatusOr<OpenedComposites> OpenComposites(Graph& g, StrideChoices choices = StrideChoices::kNow);
 

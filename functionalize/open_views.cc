@@ -127,7 +127,7 @@ absl::Status CompositeOpener::Reshape(NodeId n) {
         base, Clone(n, self, 0, may_alias, *to.sizes, [&](const TensorType& t, const std::vector<Expr>& sizes) {
           return ravel ? HasFormat(t, 0) != false : MayBeViewable(t, sizes);
         }));
-    // PyTorch returns the copy's view; nobody else can see the copy.
+    // PyTorch returns the copy's view; nothing else can see the copy.
   }
   SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::view", {base, list}));
   ReplaceWith(n, v[0]);

@@ -80,7 +80,7 @@ bool Functionalizer::HoldsTensors(const Type& t) {
 
 namespace {
 
-// Whatever its elements are: what comes out may be the very tensors.
+// Whatever its elements are: the results may be the same tensors.
 bool TakesAnyList(const FunctionSchema* schema) {
   if (schema == nullptr || schema->arguments.empty()) return false;
   const std::string& type = schema->arguments[0].type_text;

@@ -14,10 +14,10 @@
 namespace smelt::kernel {
 namespace {
 
-// If windows are at least so many elements apart, a vector is better filled from one window.
+// If windows are at least this many elements apart, a vector is better filled from one window.
 constexpr int64_t kFarStride = 8;
 
-// If a dim has at least so many elements, it is worth filling a vector with them.
+// If a dim has at least this many elements, it is worth filling a vector with them.
 constexpr int64_t kFewLanes = 8;
 
 // Float32 elements of the widest vector.

@@ -21,7 +21,7 @@ namespace smelt {
 // with its count and places.
 absl::Status ExpandComposites(Graph& g);
 
-// Erases nodes without effects whose results nobody uses, blocks included.
+// Erases nodes without effects whose results nothing uses, blocks included.
 void EraseDeadNodes(Graph& g);
 
 // "expand-composites".

@@ -63,7 +63,7 @@ class RegionForwarder {
            absl::StartsWith(user.op.name(), "aten::");
   }
 
-  // Erases the node if nobody needs its result as memory.
+  // Erases the node if nothing needs its result as memory.
   int DropMemory(NodeId n) {
     const ValueId base = g_.node(n).inputs[0], written = g_.node(n).inputs[1];
     if (!IsKernelsValue(written) || g_.IsParam(g_.value(base).def) || IsTakenOver(base, n)) return 0;

@@ -67,7 +67,7 @@ absl::Status Group::Unsupported(NodeId n, absl::string_view what) const {
 
 absl::Status Group::CollectRoots() {
   const Node& node = outer_.node(node_);
-  // While a group is being formed, nobody uses its results yet.
+  // While a group is being formed, nothing uses its results yet.
   const bool in_use =
       std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return !outer_.value(v).uses.empty(); });
   for (int k = 0; k < static_cast<int>(node.outputs.size()); ++k) {

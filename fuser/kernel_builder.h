@@ -31,13 +31,13 @@ namespace smelt::kernel {
 // An integer as a function of the loop's indices: base + sum of coef[d] * index d + sum of factor * instruction.
 struct Affine {
   Expr base;
-  std::vector<Expr> coef;                     // one a dim of the domain
+  std::vector<Expr> coef;                     // one per dim of the domain
   std::vector<std::pair<int, Expr>> dynamic;  // sorted by instruction
   bool operator==(const Affine& o) const { return base == o.base && coef == o.coef && dynamic == o.dynamic; }
 };
 using Index = std::vector<Affine>;
 
-// Rows of up to so many elements are unrolled if there are many rows: each element is an instruction of its own.
+// Rows of up to this many elements are unrolled if there are many rows: each element is an instruction of its own.
 inline constexpr int64_t kLongestUnrolledRow = 4;
 
 class Builder {

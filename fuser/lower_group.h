@@ -25,7 +25,7 @@ struct LoweredKernel {
     bool is_output = false;
     int output = -1;            // which output of the node; several params may write one output (regions of it)
     Expr offset;                // elements of the param's dtype from the start of the memory the value lies in
-    std::vector<Expr> strides;  // elements, one a dim (P+Q); 0 where the class is kZero
+    std::vector<Expr> strides;  // elements, one per dim (P+Q); 0 where the class is kZero
   };
   std::vector<Param> params;  // parallel to spec.params
   struct Scalar {

@@ -43,7 +43,7 @@ class Lowering {
   absl::StatusOr<LoweredKernel> Run();
 
  private:
-  using Values = absl::StatusOr<std::vector<int>>;  // one a result of the node
+  using Values = absl::StatusOr<std::vector<int>>;  // one per result of the node
 
   struct Memo {
     Index index;

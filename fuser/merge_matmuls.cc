@@ -14,7 +14,7 @@
 namespace smelt {
 namespace {
 
-// So many rows of one matmul fill the machine alone. Joining more would save nothing, and would move the result to
+// This many rows of one matmul fill the machine alone. Joining more would save nothing, and would move the result to
 // memory and back: it lives from its first use to its last (an LSTM of 100 steps of 64 rows, 256 to 1024: 26 MB, a
 // tenth of its time).
 constexpr int64_t kEnoughRows = 128;

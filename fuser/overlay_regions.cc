@@ -82,7 +82,7 @@ class Overlayer {
     const InputInfo& info = g_.input_infos[g_.value(param).def_index];
     return info.kind != InputInfo::Kind::kWeight || g_.weights[info.weight].geometry.offset == 0;
   }
-  // Returns whether kernels alone read it, so that nobody needs its memory. Regions over it are chosen by index too.
+  // Returns whether kernels alone read it, so that nothing needs its memory. Regions over it are chosen by index too.
   bool IsReadByKernels(NodeId n) const {
     const auto& uses = g_.value(g_.node(n).outputs[0]).uses;
     return uses.size() <= kMostReaders && absl::c_all_of(uses, [&](const Use& u) {

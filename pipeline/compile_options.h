@@ -30,7 +30,7 @@ struct CompileOptions {
   // Runs the graph through the evaluator before and after each pass, on random arguments; an Internal error names the
   // pass that changed the meaning.
   bool verify = false;
-  int threads = 0;               // of kernel compilation; 0: one a core
+  int threads = 0;               // of kernel compilation; 0: one per core
   KernelCache* cache = nullptr;  // null: one for this call, in memory
   // Called for each phase as it ends.
   std::function<void(absl::string_view phase, double milliseconds)> on_phase;

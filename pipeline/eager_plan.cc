@@ -494,7 +494,7 @@ class EagerBuilder {
       used.push_back(k);
     }
     if (numbers.empty()) {
-      // Nobody reads the result, but the call draws numbers, or PyTorch refuses it because of its operands' contents,
+      // Nothing reads the result, but the call draws numbers, or PyTorch refuses it because of its operands' contents,
       // or because of dims that another name of its operand got.
       if (GetOpInfo(op).kind != OpKind::kRandom && !changes_dims_ && !MayRefuseData(g_, n)) return absl::OkStatus();
       call.graph().AddOutput(results[0]);

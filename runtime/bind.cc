@@ -84,7 +84,7 @@ void Executor::Slice(int64_t bytes, BoundPlan::Launch* launch) const {
   }
   launch->chunk = chunks > 0 ? (launch->tiles + chunks - 1) / chunks : 0;
   // If tiles are elements, no two chunks share a cache line. If they are rows, transposed operands are read by blocks
-  // of so many.
+  // of this many.
   if (launch->chunk > 16) launch->chunk = (launch->chunk + 63) / 64 * 64;
   launch->chunks = launch->chunk > 0 ? (launch->tiles + launch->chunk - 1) / launch->chunk : 0;
 }

@@ -556,7 +556,7 @@ class CaseRunner {
       }
     }
     const bool in_state = state_storages_.count(storage) != 0;
-    // Nobody can see whether a state that was replaced has moved. The check above distinguishes others that share its
+    // Nothing can see whether a state that was replaced has moved. The check above distinguishes others that share its
     // new memory.
     const bool of_state = absl::StartsWith(at, "state ");
     if (of_state) replaced_.insert(want.storage);

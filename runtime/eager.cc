@@ -200,7 +200,7 @@ class EagerRun {
       case K::Number: {
         const bool unpack = i.op == "prim::ListUnpack" || i.op == "prim::TupleUnpack";
         if (unpack && !i.inputs.empty() && values_[i.inputs[0]].IsNone()) {
-          // The values that an early return leaves uninitialized. Nobody looks at the parts.
+          // The values that an early return leaves uninitialized. Nothing looks at the parts.
           for (size_t k = 0; k < i.outputs.size(); ++k) Set(i, k, EagerValue());
           return absl::OkStatus();
         }

@@ -566,7 +566,7 @@ absl::StatusOr<LibraryRequest> Executable::RequestOf(const ExecutablePlan& plan,
     for (int e : view.sizes) o.sizes.push_back(value(e));
     for (int e : view.strides) o.strides.push_back(value(e));
     const fb::SlotT& slot = *plan.plan->slots[view.slot];
-    // Only memory that nobody writes is packed, at its place in the file. The bounds are checked when the plan is
+    // Only memory that nothing writes is packed, at its place in the file. The bounds are checked when the plan is
     // bound, but packing reads before that. An expanded weight takes more memory packed than it has.
     if (known && slot.kind == fb::SlotKind::StateStorage && !bundle_->storages[slot.index]->is_mutated) {
       const int64_t limit = bundle_->storages[slot.index]->bytes / ItemSize(o.dtype);

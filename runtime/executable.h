@@ -54,7 +54,7 @@ struct ExecutablePlan {
   std::vector<GrownState> grown_states;  // state storages that it resizes
   std::vector<int> changed_states;       // states whose geometry or storage it changes
   // By outer argument: true if a copy in the exported layout serves as well, because the argument is read by its
-  // geometry alone and nobody gets a view of it.
+  // geometry alone and nothing gets a view of it.
   std::vector<uint8_t> may_be_copied;
   // By state storage: true if the plan works wherever an earlier call has put the state, because it addresses the state
   // by its geometry alone; and true if a copy in the exported layout serves as well, as for an argument.

@@ -32,7 +32,7 @@
 namespace smelt {
 
 struct ProgramOptions {
-  int threads = 0;              // an instance uses at most so many; 0: one a core
+  int threads = 0;              // an instance uses at most this many; 0: one per core
   bool verify_weights = false;  // read all weights and compare their digests
   std::string target;           // "x86-64-v3": that one or an error; empty: the best that this machine runs
 };

@@ -257,7 +257,7 @@ absl::Status Executor::RunLibrary(const fb::LibraryCallT& l, int step) {
 
 namespace {
 
-// The tiles of a launch, each with so many elements of the result.
+// The tiles of a launch, each with this many elements of the result.
 class Epilogue final : public PartListener {
  public:
   Epilogue(KernelEntry entry, const int64_t* words, int64_t elements, int64_t* status)

@@ -54,7 +54,7 @@ void ThreadPool::Drain() {
       ++done;
     }
   } catch (...) {
-    next_.store(count_, std::memory_order_relaxed);  // nobody begins another
+    next_.store(count_, std::memory_order_relaxed);  // nothing begins another
     std::lock_guard<std::mutex> lock(mutex_);
     thrown_ = std::current_exception();
   }

@@ -28,7 +28,7 @@ constexpr int64_t kDigested = 64;  // of the header
 constexpr int64_t kEntryBytes = 64;
 constexpr uint32_t kMaxSegments = 1 << 16;
 constexpr size_t kFlushBytes = 1 << 20;
-// Pieces of at least so many bytes are hashed while they are written.
+// Pieces of at least this many bytes are hashed while they are written.
 constexpr size_t kHashedAside = 8 << 20;
 
 uint32_t Load32(const uint8_t* p) {

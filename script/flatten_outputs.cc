@@ -14,7 +14,7 @@
 namespace smelt {
 namespace {
 
-// True when nobody changes the list, under this name or another.
+// True when nothing changes the list, under this name or another.
 bool KeepsItsElements(const Graph& g, ValueId list) {
   const auto& uses = g.value(list).uses;
   return std::none_of(uses.begin(), uses.end(), [&](const Use& use) {

@@ -12,7 +12,7 @@
 
 namespace smelt {
 
-// Replaces lists too: those with a known number of elements that nobody changes. An operator's list is unpacked.
+// Replaces lists too: those with a known number of elements that nothing changes. An operator's list is unpacked.
 absl::Status ReturnElements(Graph& g);
 
 // Replaces tuples alone. Returns a copy, or null if no result is a tuple.

@@ -1,6 +1,6 @@
 // Infers the types of a whole program, and takes the branches that they decide.
 //
-// Inference and simplification take turns: known sizes may decide a branch, whose types are then inferred.
+// Inference and simplification alternate: known sizes may decide a branch, whose types are then inferred.
 #ifndef SMELT_SCRIPT_INFER_SCRIPT_TYPES_H_
 #define SMELT_SCRIPT_INFER_SCRIPT_TYPES_H_
 

@@ -37,7 +37,7 @@ class ListResolver {
     std::optional<ValueId> result;  // what the user's output is
   };
 
-  // All uses of the list, under all its names, in order. False if one is not understood, or if nobody changes it.
+  // All uses of the list, under all its names, in order. False if one is not understood, or if nothing changes it.
   bool FindSteps() {
     std::vector<ValueId> names = {g_.node(construct_).outputs[0]};
     bool changed = false;

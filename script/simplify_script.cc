@@ -240,7 +240,7 @@ class Simplifier {
     Replace(n, g_.node(list).outputs[0]);
   }
 
-  // Takes an element of a list that nobody changes. An element that is a tensor becomes known later.
+  // Takes an element of a list that nothing changes. An element that is a tensor becomes known later.
   void TakeElement(NodeId n) {
     if (g_.value(g_.node(n).outputs[0]).type.IsTensor()) return;
     const auto elements = GetListElements(g_, g_.node(n).inputs[0]);

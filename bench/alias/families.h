@@ -17,7 +17,7 @@ namespace smelt {
 
 struct Family {
   std::string name;
-  std::function<std::unique_ptr<Graph>(int64_t nodes)> make;  // about so many nodes, blocks' nodes included
+  std::function<std::unique_ptr<Graph>(int64_t nodes)> make;  // about this many nodes, blocks' nodes included
 };
 // The families that are written out, in a stable order.
 std::vector<Family> NamedFamilies();

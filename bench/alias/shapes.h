@@ -16,7 +16,7 @@ struct Shape {
   std::string name;
   std::string description;
   bool straight_line = false;
-  std::unique_ptr<Graph> (*make)(int64_t nodes);  // about so many nodes, blocks' nodes included
+  std::unique_ptr<Graph> (*make)(int64_t nodes);  // about this many nodes, blocks' nodes included
 };
 // In a stable order.
 absl::Span<const Shape> Shapes();

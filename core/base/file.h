@@ -82,11 +82,11 @@ class OutputFile {
 
   std::string path_;       // as the caller named it
   std::string target_;     // the file that is replaced
-  std::string temporary_;  // beside it; locked (flock) as long as somebody writes it
+  std::string temporary_;  // beside it; locked (flock) as long as it is being written
   int fd_ = -1;
 };
 
-// Removes a temporary file of an OutputFile whose writer has ended without it. A file that somebody writes stays.
+// Removes a temporary file of an OutputFile whose writer has ended without it. A file that is being written stays.
 void RemoveAbandonedOutput(const std::string& temporary);
 
 // Replaces the file at `path` as a whole: a reader, and a crash at any moment, sees the old file or the new one, never

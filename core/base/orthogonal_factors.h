@@ -205,7 +205,7 @@ struct Tridiagonal {
   }
 };
 
-// Up to so many rows Jacobi's rotations take no longer.
+// Up to this many rows Jacobi's rotations take no longer.
 constexpr size_t kFewRows = 16;
 
 }  // namespace orthogonal_internal

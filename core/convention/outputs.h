@@ -1,5 +1,5 @@
 // The innermost layer: which of the tensors that the caller gets share memory. On the way in fresh memory is allocated.
-// On the way out each result is returned as the very argument, a view, or a fresh tensor.
+// On the way out each result is returned as the argument itself, a view, or a fresh tensor.
 #ifndef SMELT_CORE_CONVENTION_OUTPUTS_H_
 #define SMELT_CORE_CONVENTION_OUTPUTS_H_
 
@@ -15,7 +15,7 @@ namespace smelt {
 struct OutputInfo {
   enum class Kind {
     kIsArgument,           // the caller's own tensor
-    kIsState,              // the very parameter or buffer
+    kIsState,              // the parameter or buffer itself
     kAliasOfMemory,        // a view of an argument's or a state's memory
     kAliasOfIntermediate,  // a view of a storage the graph made, shared with other outputs: graph output `contents`
     kFresh,                // the whole of graph output `contents`

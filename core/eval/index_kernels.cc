@@ -377,7 +377,7 @@ absl::StatusOr<Values> IndexSlices(Call& c) {
                     : reduce == "amin"                         ? Meet::kMin
                     : reduce == "amax"                         ? Meet::kMax
                                                                : Meet::kSet;
-  if (meet == Meet::kSet) {  // the very bits, a NaN's too
+  if (meet == Meet::kSet) {  // exactly the same bits, also of a NaN
     Geometry from = *g, to = self.rank() > 0 ? out.geometry() : Geometry{{1}, {1}, out.offset()};
     from.sizes[d] = to.sizes[d] = 1;
     for (size_t k = 0; k < places.size(); ++k) {

@@ -39,7 +39,7 @@ enum ArgEffect : uint16_t {
 
 // The places where a result may live. Masks are over the arguments.
 struct ResultEffects {
-  uint64_t self = 0;          // the very argument (the same tensor handle, the same list)
+  uint64_t self = 0;          // the argument itself (the same tensor handle, the same list)
   uint64_t view = 0;          // another tensor over the argument's storage
   uint64_t element = 0;       // an element of the argument
   uint64_t element_view = 0;  // a tensor over the storage of an element of the argument

@@ -491,7 +491,7 @@ TEST(LayoutRulesTest, TheTableHasNearlyEveryDescribedOperator) {
     const FunctionSchema* schema = FindSchema(op);
     const bool is_aten = absl::StartsWith(op.name(), "aten::");
     if (!is_aten || kind == OpKind::kScalar || kind == OpKind::kContainer) continue;
-    if (kind == OpKind::kComposite && !GetOpInfo(op).decomposes) continue;  // what nobody can take apart
+    if (kind == OpKind::kComposite && !GetOpInfo(op).decomposes) continue;  // that cannot be decomposed
     const bool gives_tensors = std::any_of(schema->returns.begin(), schema->returns.end(),
                                            [](const Argument& r) { return absl::StrContains(r.type_text, "Tensor"); });
     EXPECT_TRUE(!gives_tensors || with.contains(op.full()) || without.contains(op.full())) << op.full();

@@ -201,8 +201,8 @@ struct ReductionMeaning {
   bool is_scan = false;  // cumsum, cumprod...: the running result along dims[0]; output has the input's sizes
   // The result is undefined for an empty reduction (amax, argmax): PyTorch refuses it.
   bool needs_elements = false;
-  ScalarFn pre;                    // (x) or (x, scalars...) -> one value an accumulator
-  std::vector<Combine> combine;    // one an accumulator; kArgMin/kArgMax compare pre's value
+  ScalarFn pre;                    // (x) or (x, scalars...) -> one value per accumulator
+  std::vector<Combine> combine;    // one per accumulator; kArgMin/kArgMax compare pre's value
   std::vector<DType> accumulator;  // its type: of kArg*, of the compared value
   ScalarFn post;                   // (accumulators (kArg*: i64)..., n: i64, scalars...) -> results
   std::vector<int> scalars;        // arguments that are runtime scalars, given to pre and to post after their own

@@ -40,7 +40,7 @@ bool ComputesInDTypeOfOut(OpName out);
 std::string RefusedCast(OpName functional, DType from, DType to);
 
 // Returns whether PyTorch's kernel takes the memory of an out= for contiguous whatever its strides say, or leaves it as
-// it is if it is not: an answer that nobody can mean.
+// it is if it is not: an unintended answer.
 bool NeedsContiguousOut(OpName out);
 inline constexpr char kNeedsContiguousOut[] =
     "an out= that is not contiguous, which PyTorch's kernel does not fill as its strides say";

@@ -35,7 +35,7 @@ class PassContext {
   PassContext(const PassContext&) = delete;
   PassContext& operator=(const PassContext&) = delete;
 
-  // Returns the value of this type, which is default-constructed if nobody has put one.
+  // Returns the value of this type, which is default-constructed if none has been set.
   template <typename T>
   T& Get() {
     std::unique_ptr<Entry>& entry = entries_[KeyOf<T>()];
@@ -43,7 +43,7 @@ class PassContext {
     return static_cast<Holder<T>&>(*entry).value;
   }
 
-  // Returns the value of this type, or null if nobody has put one.
+  // Returns the value of this type, or null if none has been set.
   template <typename T>
   T* Find() {
     const auto it = entries_.find(KeyOf<T>());

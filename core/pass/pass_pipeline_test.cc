@@ -42,7 +42,7 @@ TEST(EditCounterTest, CountsEditsWhileItLives) {
     g.AddOutput(x);
     EXPECT_GT(edits.count(), 0);
   }
-  g.AddOutput(x);  // nobody listens any more
+  g.AddOutput(x);  // nothing listens any more
 }
 
 TEST(PassPipelineTest, RunsPassesInOrderAndRecordsThem) {

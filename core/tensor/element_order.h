@@ -28,8 +28,8 @@ enum class OperandSharing {
   kAny,          // all is computed before anything is written
   kNotPartly,    // the same elements, or none; else PyTorch refuses, or computes one element after the other
   kNone,         // PyTorch refuses what it looks at
-  kWholeOrNone,  // PyTorch does not look. The same elements, or none; else the answer hangs on how it computes
-  kApart,        // PyTorch does not look, and the answer always hangs on how it computes
+  kWholeOrNone,  // PyTorch does not look. The same elements, or none; else the answer depends on how it computes
+  kApart,        // PyTorch does not look, and the answer always depends on how it computes
 };
 
 inline constexpr char kAnswerHangsOnOrder[] =

@@ -56,7 +56,7 @@ enum class LayoutDerivation : int64_t {
 enum class LayoutResult : int64_t {
   kContiguous = 0,  // whatever its sizes are
   kDerived = 1,     // with the strides of a slot
-  kInput = 2,       // with the very strides of an input
+  kInput = 2,       // with exactly the strides of an input
   kStrides = 3,     // rank, the values of the strides
   kUnknown = 4,     // as it is computed
 };

@@ -15,7 +15,7 @@ namespace {
 // The number of rows whose sums are kept at a time.
 constexpr int64_t kBlock = 64;
 
-// Up to so many rows of integers are multiplied by one column after the other, if the elements of a column are
+// Up to this many rows of integers are multiplied by one column after the other, if the elements of a column are
 // adjacent.
 constexpr int64_t kFewRows = 2;
 

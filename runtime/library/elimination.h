@@ -15,7 +15,7 @@
 
 namespace smelt::library_internal {
 
-// The columns of a block. Matrices with up to so many rows are one block.
+// The columns of a block. Matrices with up to this many rows are one block.
 inline constexpr int64_t kFactorBlock = 32;
 
 // Complex numbers have no products here: all columns at once.

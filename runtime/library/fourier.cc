@@ -20,7 +20,7 @@ namespace {
 
 // Roots and filters of a longer signal would take gigabytes, for sizes that a file claims.
 constexpr int64_t kLongest = int64_t{1} << 26;
-// Lines of at most so many elements are transformed several at a time.
+// Lines of at most this many elements are transformed several at a time.
 constexpr int64_t kShort = 1 << 15;
 
 // Lines in memory: their first elements, the steps from an element to the next and between the parts of one, in

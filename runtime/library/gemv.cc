@@ -145,8 +145,8 @@ SMELT_INLINE void Transposed(int64_t k, const float* x, const typename W::T* w, 
   for (; n < end; ++n) TransposedBlock<W, kLanes, kRows, 1>(k, x, w + n * ldw, ldw, y + n, ldy);
 }
 
-// So many rows of the matrix are summed before they are added to the previous sums: the error of a sum grows with this
-// number and with the number of such parts.
+// This many rows of the matrix are summed before they are added to the previous sums: the error of a sum grows with
+// this number and with the number of such parts.
 constexpr int64_t kPart = 512;
 
 // kVectors vectors of columns, with sums in registers; even and odd rows of the matrix are summed separately.

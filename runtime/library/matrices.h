@@ -9,7 +9,7 @@
 
 namespace smelt::library_internal {
 
-// A file may claim any size. A matrix with so many rows and columns takes some gigabytes in double.
+// A file may claim any size. A matrix with this many rows and columns takes some gigabytes in double.
 inline constexpr int64_t kLargestMatrix = 1 << 14;
 
 inline bool IsFactored(DType t) {

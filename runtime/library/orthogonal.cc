@@ -28,7 +28,7 @@ Columns<T> Load(const Matrices& m, int64_t i, const char* data) {
   return out;
 }
 
-// Stores the columns, or their conjugates as rows; nothing if nobody reads the result.
+// Stores the columns, or their conjugates as rows; nothing if the result is not read.
 template <typename M, typename T>
 void Store(const OperandShape& shape, int64_t i, const Columns<T>& from, bool adjoint, char* data) {
   if (!shape.present) return;

@@ -243,7 +243,7 @@ class LineOp : public PreparedOp {
     std::sort_heap(least->begin(), least->end());
   }
 
-  // So many elements are compared with the last kept one before any is looked at.
+  // This many elements are compared with the last kept one before any is looked at.
   static constexpr int64_t kPiece = 32;
   // Returns false if none of a piece's elements comes before `last`. (NaN may.)
   template <typename T>

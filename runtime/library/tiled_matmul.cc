@@ -172,8 +172,8 @@ class TiledMatmul : public PreparedOp {
     return static_cast<int64_t>(std::min(64.0, std::max(1.0, work / 8e6)));
   }
 
-  // Up to so many rows, the matrix is read in place, a few rows at a time. The library copies it first, which takes it
-  // longer for so few rows if the matrix lies by columns, or fits the second cache but not the first.
+  // Up to this many rows, the matrix is read in place, a few rows at a time. The library copies it first, which takes
+  // it longer for so few rows if the matrix lies by columns, or fits the second cache but not the first.
   int64_t MostGemvRows() const {
     constexpr int64_t kLongColumn = 512, kFewCopied = int64_t{1} << 17, kMostCopied = int64_t{1} << 18;
     // Packed weights are faster for more rows together, but a panel of few long columns consists mostly of padding.

@@ -35,7 +35,7 @@ struct CallArg {
   int storage = -1;  // -1: `number` is the argument
   DType dtype = DType::kFloat32;
   Geometry geometry;
-  int same_as = -1;  // the very tensor that an earlier argument is
+  int same_as = -1;  // the same tensor that an earlier argument is
   Datum number;
 };
 
