@@ -4,7 +4,7 @@ The build links against Debian's shared libraries, which is quick. What is given
 same objects, put `-l:libNAME.a` where the build says `-lNAME`, and hide every symbol that is not meant for others.
 """
 
-# What a Debian system has, whatever else is installed: the C and C++ runtime.
+# The C and C++ runtime, which every Debian system has.
 _SYSTEM = ["-ldl", "-lm", "-lpthread", "-lrt", "-pthread"]
 
 # Static archives that Debian has of other libraries, by the flag that names the shared one.
@@ -73,7 +73,7 @@ def _portable_binary_impl(ctx):
     output = ctx.actions.declare_file(ctx.label.name)
     _link(ctx, output, [
         "-pie",
-        # What is beside it for it alone. RPATH, unlike RUNPATH, counts for the libraries' own needs too.
+        # Libraries next to it are only for it. RPATH, unlike RUNPATH, counts for the libraries' own needs too.
         "-Wl,--disable-new-dtags",
         "-Wl,-rpath,$ORIGIN/../lib/smelt",
     ])
@@ -130,7 +130,7 @@ def _portable_archive_impl(ctx):
 object={output}.o
 wanted=$(sed 's/^/-Wl,-u,/' {exports})
 g++ -nostdlib -r -Wl,-d -Wl,--gc-sections -Wl,--build-id=none -o "$object" $wanted @{params}
-# What would be one symbol in the whole process, such as a static variable of an inline function, can only become a weak
+# A symbol that is unique in the process, such as a static variable of an inline function, can only become a weak
 # symbol, and a weak one a local one.
 nm -g --defined-only "$object" | awk '$2 == "u" {{ print $3 }}' >"$object.unique"
 objcopy --strip-debug --weaken-symbols="$object.unique" "$object"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What is in the packages, and what it needs of a system.
+# Checks the contents of the packages, and what they need of a system.
 #   package_test.sh LIBSMELT_SO LIBSMELT_A SMELT_H EXPORTS SMELT SMELT_OPT TARBALL RUNTIME_TARBALL PACK
 set -euo pipefail
 shared=$1 static=$2 header=$3 exports=$4 smelt=$5 smelt_opt=$6 tarball=$7 runtime=$8 pack=$9

@@ -16,11 +16,11 @@
  *   smelt_instance_release(instance);
  *   smelt_program_release(program);
  *
- * Handles are reference counted: whoever gets one from a function here releases it, once. A program may be used by
- * several threads at a time, an instance by one. A tensor handle stands for one tensor: if the model changes an
+ * Handles are reference counted: the caller releases each handle that a function returns, once. Several threads may use
+ * a program at a time, but only one an instance. A tensor handle stands for one tensor: if the model changes an
  * argument's geometry, smelt_tensor_sizes() of the caller's handle shows it. No function throws or aborts on bad input
- * or where memory is short (SMELT_RESOURCE_EXHAUSTED, or no tensor); a null handle is SMELT_INVALID_ARGUMENT, or
- * nothing to release.
+ * or if memory is short (SMELT_RESOURCE_EXHAUSTED, or no tensor); a null handle gives SMELT_INVALID_ARGUMENT, and
+ * releasing it does nothing.
  */
 #ifndef SMELT_RUNTIME_SMELT_H_
 #define SMELT_RUNTIME_SMELT_H_
@@ -43,10 +43,10 @@ typedef enum {
   SMELT_UNIMPLEMENTED = 12,      /* a newer format */
   SMELT_INTERNAL = 13,           /* a bug in smelt or in the compiler that made the bundle */
   SMELT_UNAVAILABLE = 14,
-  SMELT_DATA_LOSS = 15 /* cut off or corrupt */
+  SMELT_DATA_LOSS = 15 /* truncated or corrupt */
 } smelt_status;
 
-/* What went wrong in this thread's last call that did not return SMELT_OK. Valid until its next call. */
+/* Returns the message of this thread's last call that did not return SMELT_OK. Valid until its next call. */
 const char* smelt_last_error(void);
 
 typedef enum {
@@ -88,14 +88,14 @@ typedef struct {
 
 /* --- tensors --- */
 
-/* A tensor over the caller's memory, which must outlive it and all views of it (outputs may be such views, a model's
- * buffers never are). sizes, strides and offset count elements; strides may be NULL (row-major). Null if the tensor
- * would reach outside [data, data + bytes), or if there is no memory for the handle. */
+/* Makes a tensor over the caller's memory, which must outlive it and all views of it (outputs may be such views, a
+ * model's buffers never are). sizes, strides and offset count elements; strides may be NULL (row-major). Returns null
+ * if the tensor would reach outside [data, data + bytes), or if there is no memory for the handle. */
 smelt_tensor* smelt_tensor_borrow(void* data, size_t bytes, smelt_dtype dtype, int rank, const int64_t* sizes,
                                   const int64_t* strides, int64_t offset);
-/* A tensor with memory of its own, uninitialized, row-major. Null if there is no such memory. */
+/* Makes a tensor with its own uninitialized memory, row-major. Returns null if there is not enough memory. */
 smelt_tensor* smelt_tensor_create(smelt_dtype dtype, int rank, const int64_t* sizes);
-/* Another tensor over the memory of `base`; the offset counts from the start of that memory. */
+/* Makes another tensor over the memory of `base`; the offset counts from the start of that memory. */
 smelt_tensor* smelt_tensor_view(const smelt_tensor* base, int rank, const int64_t* sizes, const int64_t* strides,
                                 int64_t offset);
 void smelt_tensor_release(smelt_tensor* tensor);
@@ -107,17 +107,17 @@ const int64_t* smelt_tensor_sizes(const smelt_tensor* tensor);
 const int64_t* smelt_tensor_strides(const smelt_tensor* tensor);
 int64_t smelt_tensor_offset(const smelt_tensor* tensor);
 void* smelt_tensor_data(const smelt_tensor* tensor);                    /* the first element */
-int smelt_tensor_is_same(const smelt_tensor* a, const smelt_tensor* b); /* one tensor under two handles */
+int smelt_tensor_is_same(const smelt_tensor* a, const smelt_tensor* b); /* two handles of one tensor */
 int smelt_tensor_shares_storage(const smelt_tensor* a, const smelt_tensor* b);
 
-/* Releases the tensor in it, if there is one, and makes it SMELT_KIND_NONE. */
+/* Releases the tensor in the value, if there is one, and sets its kind to SMELT_KIND_NONE. */
 void smelt_value_release(smelt_value* value);
 
 /* --- programs --- */
 
 smelt_status smelt_program_load(const char* path, smelt_program** program);
 smelt_status smelt_program_load_from_memory(const void* bytes, size_t size, smelt_program** program);
-void smelt_program_release(smelt_program* program); /* instances keep what they need */
+void smelt_program_release(smelt_program* program); /* instances remain valid */
 size_t smelt_program_num_args(const smelt_program* program);
 size_t smelt_program_num_outputs(const smelt_program* program);
 const char* smelt_program_arg_name(const smelt_program* program, size_t i); /* null if there is none */
@@ -126,7 +126,7 @@ const char* smelt_program_output_name(const smelt_program* program, size_t i);
 /* --- instances --- */
 
 typedef struct {
-  int threads;   /* 0: one a core */
+  int threads;   /* 0: one per core */
   uint64_t seed; /* of random draws */
 } smelt_instance_options;
 
@@ -135,17 +135,18 @@ smelt_status smelt_instance_create(const smelt_program* program, const smelt_ins
                                    smelt_instance** instance);
 void smelt_instance_release(smelt_instance* instance);
 
-/* Runs the model. *num_outputs: in, the room in `outputs`; out, how many there are. The caller releases each output. On
- * an error no output is written, and no argument, unless smelt_last_error() names those that may have been written. */
+/* Runs the model. *num_outputs: in, the capacity of `outputs`; out, the number of outputs. The caller releases each
+ * output. On an error no output is written, and no argument, unless smelt_last_error() names those that may have been
+ * written. */
 smelt_status smelt_instance_run(smelt_instance* instance, const smelt_value* args, size_t num_args,
                                 smelt_value* outputs, size_t* num_outputs);
-/* The same, where outputs[i] of kind TENSOR is memory for that result (SMELT_KIND_NONE: none given); it stays the
- * caller's handle. */
+/* The same, where outputs[i] of kind TENSOR provides the memory of that result (SMELT_KIND_NONE: none provided); the
+ * handle remains the caller's. */
 smelt_status smelt_instance_run_into(smelt_instance* instance, const smelt_value* args, size_t num_args,
                                      smelt_value* outputs, size_t num_outputs);
-/* The parameter or buffer of that name: the very tensor. To be released. */
+/* Returns the parameter or buffer of that name itself, not a copy. The caller releases it. */
 smelt_status smelt_instance_state(smelt_instance* instance, const char* name, smelt_tensor** tensor);
-/* States as the bundle has them. */
+/* Resets parameters and buffers to their values in the bundle. */
 smelt_status smelt_instance_reset(smelt_instance* instance);
 void smelt_instance_seed(smelt_instance* instance, uint64_t seed);
 

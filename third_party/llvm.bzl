@@ -1,6 +1,6 @@
 """@llvm-project from Debian's llvm-22-dev and liblld-22-dev, as asked of llvm-config."""
 
-# What smelt uses of LLVM, for the static link.
+# The components of LLVM that smelt uses, for the static link.
 _COMPONENTS = ["x86codegen", "x86asmparser", "aarch64codegen", "aarch64asmparser", "nvptxcodegen", "orcjit", "passes", "linker", "bitreader", "bitwriter", "irreader", "target"]
 
 _BUILD = """\
@@ -14,10 +14,10 @@ cc_library(
     includes = ["include"],
 )
 
-# The one shared library with every target in it: for development, links fast.
+# The shared library with all targets: links fast, for development.
 cc_library(
     name = "llvm",
-    # What a program that is linked so reads when it runs: an input of the actions and tests that run it.
+    # Programs that are linked in this way read it when they run: it is an input of the actions and tests that run them.
     data = ["lib/libLLVM.so"],
     linkopts = ["-L{libdir}", "-lLLVM-{major}"],
     deps = [":headers"],

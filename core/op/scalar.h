@@ -1,7 +1,7 @@
 // The scalar meaning of pointwise operators and of the insides of kernels: a straight-line program over typed scalars.
 // The evaluator runs it and both backends emit it, so `gelu` is written only once.
 //
-// ScalarFn f = *ParseScalarFn("(x: f32) -> { h = x * 0.5; t = erf(x * 0.70710678118654752); return h * (t + 1.0); }");
+//   ScalarFn f = *ParseScalarFn("(x: f32) -> { h = x * 0.5; t = erf(x * 0.70710678118654752); return h * (t + 1.0); }");
 //   f.ToString();   // parses to an equal function
 //
 // Rounding: every instruction rounds to its own type. float16 and bfloat16 occur only as the type of kArg, kConst and

@@ -98,7 +98,7 @@ const Functions* Open() {
 #define SMELT_FIND(name) all = all && Find(library, #name, &f->name);
   SMELT_ONEDNN_FUNCTIONS(SMELT_FIND)
 #undef SMELT_FIND
-  // Of the OpenMP that oneDNN was linked with; a search in a library goes on in those that it needs.
+  // Functions of the OpenMP library that oneDNN is linked with: a search in a library continues in its dependencies.
   Find(library, "omp_get_max_threads", &f->omp_get_max_threads);
   Find(library, "omp_set_num_threads", &f->omp_set_num_threads);
   if (all) return f;
