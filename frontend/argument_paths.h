@@ -15,7 +15,7 @@ namespace pt2_internal {
 // L['d']['k'][0] is {"d", "k", "0"}; empty for a part of a class whose parts have no names.
 using ArgumentPath = std::vector<std::string>;
 
-// Returns the path of each user input, in order; nothing if the archive does not state them in PyTorch's form.
+// Returns the path of each user input, in order; nullopt if the archive does not state them in PyTorch's form.
 std::optional<std::vector<ArgumentPath>> ArgumentPaths(const Json& graph_module);
 
 }  // namespace pt2_internal

@@ -1,4 +1,4 @@
-// JSON that nobody has checked: anything unexpected is an error, never an exception.
+// Access to untrusted JSON: anything unexpected is an error, never an exception.
 //
 //   SMELT_ASSIGN_OR_RETURN(Json json, ParseJson(text, "net.pt2: models/model.json"));
 //   SMELT_ASSIGN_OR_RETURN(const Json* major, Get(json, "major"));   // or: a field "major" expected
@@ -29,8 +29,8 @@ absl::StatusOr<double> AsDouble(const Json& j);
 absl::StatusOr<std::string> AsString(const Json& j);
 absl::StatusOr<bool> AsBool(const Json& j);
 absl::StatusOr<std::string> GetString(const Json& object, const char* key);
-// The key and value of a one-key union such as {"as_int": 3}. "as_none" among the keys of an optional counts like any
-// other.
+// Returns the key and value of a one-key union such as {"as_int": 3}. "as_none" among the keys of an optional counts
+// like any other.
 absl::StatusOr<std::pair<std::string, const Json*>> AsUnion(const Json& j);
 
 }  // namespace pt2_internal

@@ -1,4 +1,5 @@
-// Checks of numbers that sizes give and operators refuse: y.fill_(x.shape[0]) of int8 takes 127, but not 128.
+// Checks of numbers that depend on sizes and that operators may refuse: y.fill_(x.shape[0]) of an int8 accepts 127, but
+// not 128.
 #ifndef SMELT_FRONTEND_NUMBER_GUARDS_H_
 #define SMELT_FRONTEND_NUMBER_GUARDS_H_
 

@@ -10,7 +10,7 @@
 namespace smelt {
 namespace pt2_internal {
 
-// uint16, with which a decomposed torch.eye counts rows and columns. It is read as int32 (pt2_counts.cc).
+// uint16, in which a decomposed torch.eye counts rows and columns. It is read as int32 (pt2_counts.cc).
 constexpr int64_t kUint16Code = 28;
 
 absl::StatusOr<int64_t> C10ScalarType(int64_t pt2);

@@ -1,6 +1,6 @@
-// Sizes that every call relates in the same way. PyTorch's export gives each dynamic size a symbol of its own and keeps
-// its findings about them as conditions. For an image cut into blocks of 8 rows the graph has a height h, and
-// floordiv(h, 8) blocks of 8 rows, whose product is h for multiples of 8 alone.
+// Finds sizes that are related in the same way in every call. PyTorch's export gives each dynamic size its own symbol
+// and keeps its findings about them as conditions. For an image cut into blocks of 8 rows the graph has a height h, and
+// floordiv(h, 8) blocks of 8 rows, whose product is h only for multiples of 8.
 #ifndef SMELT_FRONTEND_RELATED_SIZES_H_
 #define SMELT_FRONTEND_RELATED_SIZES_H_
 
@@ -25,7 +25,7 @@ void RelateSizes(Graph& g, std::vector<Expr> zeros);
 // Returns whether RelateSizes made the symbol, for a part of a size.
 bool IsPartOfSize(absl::string_view symbol);
 
-// The symbols in arguments that are numbers.
+// Returns the symbols in arguments that are numbers.
 absl::flat_hash_set<std::string> SymbolsOfNumbers(const Graph& g);
 
 }  // namespace smelt

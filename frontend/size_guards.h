@@ -25,7 +25,7 @@ struct GuardedNumber {
 
 struct SizeGuardParts {
   Expr holds;                // is not 0 where the guard holds
-  std::optional<Expr> zero;  // where the guard is that two integers are equal: their difference
+  std::optional<Expr> zero;  // if the guard is the equality of two integers: their difference
 };
 
 // Parses a guard. `number` gives the value of an argument's number, or nothing if it is not known. Returns

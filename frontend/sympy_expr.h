@@ -15,7 +15,8 @@ namespace smelt {
 // bad syntax.
 absl::StatusOr<Expr> ParseSympyExpr(absl::string_view text);
 
-// Uses the names that torch.export gives symbols: "s0" is a size of an argument, "u0" a number that data decide.
+// Uses the names that torch.export gives symbols: "s0" is a size of an argument, "u0" a number that only the data
+// determines.
 bool DependsOnData(const Expr& e);
 
 // Returns the first quotient within it.

@@ -1,5 +1,5 @@
 // Finds the bytes of entries that are stored uncompressed in a zip file, so that large ones can be mapped instead of
-// read: libzip does not tell their place.
+// read: libzip does not return their position.
 #ifndef SMELT_FRONTEND_ZIP_STORED_H_
 #define SMELT_FRONTEND_ZIP_STORED_H_
 
@@ -15,12 +15,11 @@ namespace smelt {
 
 class StoredEntries {
  public:
-  // Maps the file and reads its directory. Finds nothing if it does not understand the directory; then nothing is
-  // mapped.
+  // Maps the file and reads its directory. Finds nothing if it cannot read the directory; then nothing is mapped.
   static StoredEntries Find(const std::string& path);
 
-  // The entry's bytes, mapped privately: they may be written, the file does not change. Null unless it is stored
-  // uncompressed with this size and checksum, at a multiple of 64 bytes, as PyTorch places weights.
+  // Returns the entry's bytes, mapped privately: writes to them do not change the file. Null unless it is stored
+  // uncompressed with this size and checksum, at a multiple of 64 bytes, where PyTorch places weights.
   std::shared_ptr<Storage> Map(absl::string_view name, uint64_t size, uint32_t crc) const;
 
  private:

@@ -48,16 +48,16 @@ class CompositeOpener {
   ValueId IntList(NodeId anchor, const std::vector<Expr>& sizes);
   // Notes that the strides of v are about to decide a choice.
   void Decide(ValueId v) { (MayBeOfArgument(v) ? decided_.strides_decide : decided_.order_decides) = true; }
-  // Returns whether v may lie in an argument's storage, or in that of a state that takes another one's. Values behind
+  // Returns whether v may share an argument's storage, or that of a state which takes another storage. Values after
   // blocks and lists count as such.
   bool MayBeOfArgument(ValueId v);
   bool IsAssigned(ValueId v) const;
   bool IsUserInput(ValueId v) const;
-  // Corrects the layout of results. For many operators an archive states strides that PyTorch's kernels do not give to
-  // operands that are not contiguous: the exporter has formulas of its own for them.
+  // Corrects the layout of results. For many operators an archive states strides that differ from those of PyTorch's
+  // kernels if operands are not contiguous, because the exporter has its own formulas.
   absl::Status CorrectLayout(NodeId n);
-  // Gives the results the types that follow from the operands' types, if one of those differs from the archive's. Sizes
-  // that the data decide have their names from the archive alone.
+  // Gives the results the types that follow from the operands' types, if one of those differs from the archive's. Only
+  // the archive names sizes that the data determines.
   absl::Status Retype(NodeId n);
   // Until its geometry changes, the results of in-place operators are names of their operand.
   void UseOneName(NodeId n);
@@ -65,7 +65,7 @@ class CompositeOpener {
   absl::Status View(NodeId n);
   // The remaining operators choose by position, so inference gives the layout.
   absl::Status DataSizes(NodeId n);
-  // Decomposes a composite that writes and is no more than other operators in a row, by core/op's rule for it.
+  // Decomposes a composite that writes and is equivalent to a sequence of other operators, by core/op's rule for it.
   absl::Status Decomposed(NodeId n);
   absl::Status Identity(NodeId n);
   // For a tensor that is not complex PyTorch returns the tensor itself.
@@ -85,17 +85,17 @@ class CompositeOpener {
   absl::Status Meshgrid(NodeId n);
   // reshape, flatten, ...: the output's sizes are known from its type. The only choice is between an alias and a copy.
   absl::Status Reshape(NodeId n);
-  // Returns whether PyTorch makes no copy to give a tensor of this type the sizes `to`.
+  // Returns whether PyTorch gives a tensor of this type the sizes `to` without a copy.
   using Aliases = absl::FunctionRef<bool(const TensorType& from, const std::vector<Expr>& to)>;
   // Makes a copy. For some sizes of the call PyTorch may take a view instead, which then makes no difference or is
   // refused.
   absl::StatusOr<ValueId> Clone(NodeId n, ValueId v, int64_t format, bool may_alias, const std::vector<Expr>& to,
                                 Aliases aliases);
-  // Returns the symbols for which a call may give 1 and then has no copy, in order.
+  // Returns the symbols that may be 1 in a call which then makes no copy, in order.
   std::vector<std::string> AliasesAtOne(const TensorType& from, const std::vector<Expr>& to, Aliases aliases) const;
-  // Returns whether some values of the symbols let `sizes` be laid over these strides.
+  // Returns whether a view of `sizes` over these strides exists for some values of the symbols.
   bool MayBeViewable(const TensorType& from, const std::vector<Expr>& sizes) const;
-  // PyTorch's computeStride: can `sizes` be laid over these strides, whatever the symbols are?
+  // PyTorch's computeStride: returns whether a view of `sizes` over these strides exists for all values of the symbols.
   bool IsViewable(const TensorType& from, const std::vector<Expr>& sizes) const;
   int64_t Hint(const Expr& e) const;
   // A quarter turn is the transpose of a flip, in its memory.
@@ -120,7 +120,7 @@ class CompositeOpener {
   absl::Status CopiesOfParts(NodeId n);
   absl::Status MaximumOfTwo(NodeId n);
   absl::Status UnsafeSplit(NodeId n);
-  // The same into a given tensor: copied there.
+  // The same into a given tensor, to which the view is copied.
   absl::Status ViewCopyOut(NodeId n);
   // t_copy and similar operators, diag of a matrix: a copied view.
   absl::Status ViewCopy(NodeId n);
@@ -128,8 +128,8 @@ class CompositeOpener {
   // --- normalization and the statistics that it writes (open_normalization.cc) ---
   // Training: the functional form, then the running statistics are written.
   absl::Status BatchNorm(NodeId n);
-  // Makes calls be refused in which `read` lies in `written`, for a write whose answer then depends on how PyTorch
-  // computes.
+  // Inserts a check that refuses calls in which `read` overlaps `written`, for a write whose result would then depend
+  // on PyTorch's order of computation.
   void CheckApart(NodeId anchor, ValueId written, ValueId read);
   // instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, …): without running statistics it is
   // pure.
@@ -137,23 +137,23 @@ class CompositeOpener {
   // embedding_renorm_(self, indices, max_norm, norm_type): the rows that the indices name are scaled to a norm of
   // max_norm if theirs is larger. embedding_renorm does so in a copy.
   absl::Status EmbeddingRenorm(NodeId n);
-  // _linalg_check_errors(info, api_name, is_matrix): the form in which run_decompositions() states that an inverse
-  // refuses a matrix.
+  // _linalg_check_errors(info, api_name, is_matrix): the form in which run_decompositions() expresses that an inverse
+  // refuses a singular matrix.
   absl::Status CheckErrors(NodeId n);
 
   // --- activations, dropout, numbers (open_activations.cc) ---
   // tensor(number, dtype, device, requires_grad), tensor(list of numbers, …)
   absl::Status NumberTensor(NodeId n);
   absl::Status ListTensor(NodeId n);
-  // rrelu(x, lower, upper, training): outside of training the slope is the middle.
+  // rrelu(x, lower, upper, training): outside of training the slope is the mean of both.
   absl::Status Rrelu(NodeId n);
-  // In training each element that is not positive has a slope of its own.
+  // In training each element that is not positive has its own slope.
   absl::Status RandomRrelu(NodeId n, double lower, double upper);
   absl::Status Dropout(NodeId n);
   absl::Status NativeDropout(NodeId n);
   // x * a*noise + b, which keeps the mean and the variance of selu's results: PyTorch's _dropout_impl.
   absl::Status AlphaDropout(NodeId n, ValueId noise, double drop, bool in_place);
-  // x / (1 + exp(-x)); the operator on real numbers has a meaning of its own.
+  // x / (1 + exp(-x)); the operator on real numbers means something else.
   absl::Status ComplexSilu(NodeId n);
 
   // --- lists of tensors (open_foreach.cc) ---
@@ -166,7 +166,7 @@ class CompositeOpener {
 
   Graph& g_;
   const bool at_run_time_;
-  bool stale_ = false;  // types of what comes later may be those of a geometry that was changed
+  bool stale_ = false;  // types of later nodes may be those of a geometry that has changed
   OpenedComposites decided_;
   absl::flat_hash_map<ValueId, bool> may_be_of_argument_;
 };

@@ -29,29 +29,29 @@ namespace smelt {
 struct FunctionalizeOptions {
   // The arguments that are the same tensor (by position among the user's arguments). Empty if all are distinct.
   DuplicatesLayer duplicates;
-  // Any two arguments may share memory, in any way. Then all live in one memory. Each tensor's geometry counts from its
-  // own argument; nodes that touch that memory name the argument in an attribute "argument" (a DistinctIndex). Every
-  // write goes into the arguments in program order.
+  // Any two arguments may share memory, in any way. Then all of them are in one memory. Each tensor's geometry counts
+  // from its own argument; nodes that access that memory name the argument in an attribute "argument" (a
+  // DistinctIndex). Every write goes into the arguments in program order.
   bool overlapping = false;
   // With `overlapping`: the strides of arguments are the symbols NAME.strideD instead of those of their types.
   bool symbolic_strides = false;
-  // For checking: called for each tensor that a node of the top block takes, before the node is rewritten, with the
-  // memory that the tensor lives in then (a number of this run's own).
+  // For checking: called for each tensor operand of a node in the top block, before the node is rewritten, with the
+  // memory that holds the tensor at that point (numbered for this run).
   std::function<void(ValueId tensor, int memory)> on_operand;
 };
 
 struct FunctionalizeResult {
   Convention convention;
   int mutations_removed = 0;  // nodes that wrote into memory
-  // Symbols whose range lets a call give 1, for which the graph is then wrong: PyTorch has one memory where it
-  // otherwise has a copy, and the program shows it.
+  // Symbols that may be 1 in some call, for which the graph is then wrong: PyTorch uses one memory where it otherwise
+  // makes a copy, and the program shows the difference.
   std::set<std::string> at_least_two;
   // True if the graph has assertions with kElseInOrder.
   bool assumes = false;
 };
 
-// Makes arguments that are one tensor one value; the others stay as unused inputs. Runs before OpenComposites, which
-// then sees the geometry that one of the names changes through the others, too.
+// Merges arguments that are the same tensor into one value; the others remain as unused inputs. Runs before
+// OpenComposites, which must see that a geometry change under one name changes the others too.
 void MergeDuplicates(Graph& g, const DuplicatesLayer& duplicates);
 
 // The graph's inputs become the distinct user arguments and the weights, in the original order. Its outputs are those

@@ -72,47 +72,47 @@ class Functionalizer {
   const Attributes& GeometryAttributes(const SymbolicGeometry& geometry, int home);
   const Type& TypeOfView(const SymbolicGeometry& geometry);
 
-  // Returns the present value of a tensor, for a use just before `anchor`.
+  // Returns the current value of a tensor, for a use just before `anchor`.
   ValueId Read(TensorId t, NodeId anchor);
   // Returns the elements in memory, neither conjugated nor negated, for checks.
   ValueId Elements(TensorId t, NodeId anchor);
 
-  // Returns whether `v` can represent a memory of its own: it is not a view of another one, and counts from its first
+  // Returns whether `v` can represent a separate memory: it is not a view of another one, and counts from its first
   // element.
   bool IsOwner(ValueId v) const;
-  // Returns the same elements as contents of a memory of their own, in the layout `strides`.
+  // Returns the same elements as contents of a separate memory, in the layout `strides`.
   ValueId Own(NodeId anchor, ValueId v, const std::vector<Expr>& strides);
   ValueId Materialize(NodeId anchor, ValueId v, const std::vector<Expr>& strides);
   ValueId ForceMaterialize(NodeId anchor, ValueId v, const std::vector<Expr>& strides);
 
-  // Returns `v` in the layout `strides`. A node of ours that was just made for this purpose gets that layout directly.
+  // Returns `v` in the layout `strides`. A node that this pass has just made for that purpose gets the layout directly.
   ValueId WithLayout(NodeId anchor, ValueId v, const std::vector<Expr>& strides);
 
   ValueId Cast(NodeId anchor, ValueId v, DType to);
 
   absl::StatusOr<ValueId> Broadcast(NodeId anchor, ValueId v, const std::vector<Expr>& sizes);
-  // Inserts a check of two sizes before `anchor`: in the prologue, or in program order where data decide them.
+  // Inserts a check of two sizes before `anchor`: in the prologue, or in program order if the data determines them.
   absl::Status AssertEqual(const Expr& a, const Expr& b, const std::string& message, NodeId anchor);
 
   // Returns the same elements negated or conjugated, for tensors that are lazily so.
   ValueId Resolve(const TensorState& tensor, ValueId v, NodeId anchor);
 
-  // The treatment of elements that lie in one place: PyTorch refuses to write them; or they get one value, so that it
-  // does not matter which of them the memory takes; or some of them get a value, which the eager-order plan handles.
+  // The treatment of elements at the same address: PyTorch refuses to write them; or all get the same value, so that
+  // the order does not matter; or only some get a value, which the eager-order plan handles.
   enum class SharedPlaces { kRefused, kOneValue, kInOrder };
-  // Replaces what the tensor holds by `v` (its dtype and sizes, or broadcast and cast to them).
+  // Replaces the tensor's contents by `v` (of its dtype and sizes, or broadcast and cast to them).
   absl::Status Write(TensorId t, ValueId v, NodeId anchor, SharedPlaces shared = SharedPlaces::kRefused);
 
   // --- walking ---
   struct CachedView {
     ValueId version;
-    Type type;  // of the view: its geometry but for the offset
+    Type type;  // of the view: its geometry without the offset
     Expr offset;
     ValueId view;
     int home = -1;
   };
 
-  // The work on a node, by its operator.
+  // The way in which a node is processed, by its operator.
   enum class Step {
     kNone,
     kConstruct,
@@ -154,11 +154,11 @@ class Functionalizer {
 
   absl::Status ProcessNode(NodeId n);
   void TellOperands(NodeId n) const;  // to options_.on_operand
-  // Checks that the operands' types, by which the program was opened, are those that the tensors now have.
+  // Checks that the operands' types that were used to open composites are the current types of the tensors.
   absl::Status CheckTypesHold(NodeId n) const;
-  // Checks that a write does not go to a constant of the program, which would be another one in the next call.
+  // Checks that a write does not go to a constant of the program, which would then differ in the next call.
   absl::Status CheckNoConstant(TensorId written) const;
-  // Checks that a change of geometry does not go to a tensor that may, by a branch or a loop, have other names.
+  // Checks that a change of geometry does not go to a tensor that may have other names because of a branch or a loop.
   absl::Status CheckNoOtherName(TensorId changed) const;
 
   absl::Status ProcessUnpack(NodeId n);
@@ -169,32 +169,31 @@ class Functionalizer {
 
   absl::Status ProcessView(NodeId n, const Operator& op);
 
-  // Remembers the results of the last few views of constants: a loop that was unrolled asks for the same ones
-  // repeatedly.
+  // The results of the last few views of constants: an unrolled loop needs the same ones repeatedly.
   struct KnownView {
     OpName op;
     TensorId base = -1;
     absl::InlinedVector<ValueId, 4> inputs;
     SymbolicGeometry geometry;
   };
-  // The place for a view by this node, if it is one that can be remembered.
+  // Returns the entry for a view by this node, if it is one that can be remembered.
   KnownView* KnownViewOf(NodeId n, const Operator& op, TensorId base);
   // as_strided's offset counts from the storage's first element, an argument's geometry from the argument's own.
   absl::StatusOr<ViewMeaning> ViewsOfTensor(NodeId n, const Operator& op, TensorId base);
-  // Asserts that a row chosen by the data is one of the tensor's, and that a view as elements of another size may begin
-  // at the tensor's place in this call's storage.
+  // Asserts that a row number from the data is within the tensor, and that a view as elements of another size is
+  // aligned at the tensor's offset in this call's storage.
   void AssertAligned(NodeId n, TensorId base, DType seen_as);
   NodeId InsertAssertion(const Expr& not_zero, const std::string& message, NodeId anchor);
   void AssertSelected(NodeId n, TensorId base);
   // Refuses calls whose sizes violate the assumption.
   absl::Status Assert(const Assumption& a, NodeId anchor);
-  // Treats such a call as another program: see kElseInOrder.
+  // Runs such a call as another program: see kElseInOrder.
   absl::Status Assume(const Assumption& a, NodeId anchor);
   NodeId InsertAssertion(const Assumption& a, NodeId anchor);
   absl::StatusOr<bool> IsNew(const Assumption& a);
-  // The layout of a pure operator's results can depend on whether a size is 0, 1 or more, or on which of two is larger.
-  // It does in PyTorch, whose export then takes the example's answer for every call's. A call in which a caller would
-  // see another layout is another program. Tries a few values of each symbol.
+  // In PyTorch the layout of a pure operator's results can depend on whether a size is 0, 1 or more, or on which of two
+  // sizes is larger. The export takes the example's layout for every call. A call in which the caller would see another
+  // layout runs as another program. Tries a few values of each symbol.
   absl::Status AssertLayoutsHold(NodeId n);
   // Returns where the argument begins in its storage, in elements of the tensor's dtype.
   Expr ArgumentOffset(TensorId t) const;
@@ -216,7 +215,7 @@ class Functionalizer {
   // `strides` are those of the new sizes, and dense.
   absl::Status Resize(TensorId self, const std::vector<Expr>& sizes, const std::vector<Expr>& strides, NodeId anchor);
 
-  // Makes the inputs of a pure node values.
+  // Replaces the inputs of a pure node by values.
   absl::Status ReadInputs(NodeId n, NodeId anchor);
   absl::StatusOr<ValueId> ReadList(ValueId list, NodeId anchor);
 
@@ -229,42 +228,42 @@ class Functionalizer {
   // Returns the counterpart's operands, as they are before the write.
   absl::StatusOr<ValueList> ReadOperands(NodeId n, const FunctionalCounterpart& counterpart,
                                          absl::Span<const ValueId> inputs);
-  // Returns the effect of a write of this operator if several elements lie in one place.
+  // Returns the treatment of a write of this operator to several elements at the same address.
   absl::StatusOr<SharedPlaces> SharedPlacesOf(OpName op, absl::Span<const ValueId> inputs,
                                               absl::Span<const TensorId> written) const;
-  // Checks that result i can be written there: by its dtype, its strides, and once the tensor has its sizes, if it may
-  // grow.
+  // Checks that result i can be written to the tensor: its dtype, its strides and, after the tensor has been resized if
+  // it may be, its sizes.
   absl::Status FitWritten(OpName op, const FunctionalCounterpart& counterpart, absl::Span<const ValueId> inputs,
                           size_t i, TensorId written, ValueId result, NodeId anchor);
-  // Makes the functional counterpart of `n`, before it. Its results have the types of the last one's, if the operands
-  // are alike. If nothing uses the results of `n`, `n` itself becomes the counterpart.
+  // Makes the functional counterpart of `n`, before it. Its results have the types of the previous counterpart's
+  // results if the operands have equal types. If nothing uses the results of `n`, `n` itself becomes the counterpart.
   absl::StatusOr<NodeId> MakePure(NodeId n, Operator& op, absl::Span<const ValueId> operands,
                                   absl::Span<const TensorId> written);
-  // Erases an unused view operator, and the unused ones that it was made of. The next nodes take their place while it
-  // is in the caches.
+  // Erases an unused view operator, and the unused ones that it was made of, so that the next nodes reuse their memory
+  // while it is in the caches.
   void EraseUnusedView(ValueId v);
 
-  // PyTorch refuses some operands (tensors, or lists of them) that lie in the written tensor's memory. It looks only at
-  // tensors that cover their span (assert_no_partial_overlap, assert_no_overlap).
+  // PyTorch refuses some operands (tensors, or lists of them) that overlap the written tensor. It checks only tensors
+  // that cover their span (assert_no_partial_overlap, assert_no_overlap).
   //
-  // Returns whether PyTorch computes on a copy of an operand that is lazily conjugated or negated, so that its memory
-  // is not compared. copy_ is not asked about: it reads and writes such tensors themselves.
+  // Returns whether PyTorch computes on a copy of a lazily conjugated or negated operand, so that its memory is not
+  // compared. Not for copy_, which reads and writes such tensors themselves.
   bool IsMaterialized(OpName op, TensorId t) const;
   bool IsMaterialized(OpName op, ValueId v);
   absl::Status CheckSharing(TensorId written, ValueId operand, OperandSharing rule, NodeId anchor);
   absl::Status CheckSharing(TensorId written, TensorId read, OperandSharing rule, NodeId anchor);
-  // Checks, for tensors that PyTorch does not look at, whether the answer depends on the order in which it computes.
+  // Checks, for tensors that PyTorch does not check, whether the result depends on its order of computation.
   absl::Status CheckOrder(TensorId written, TensorId read, OperandSharing rule, NodeId anchor);
   // Forgets the checks of a tensor after a change of its geometry, so that they are made again.
   void ForgetChecks(TensorId t);
-  // Decides at the call what CheckSharing cannot.
+  // Inserts checks for the call of facts that CheckSharing cannot decide.
   void CheckSharingAtTheCall(TensorId written, TensorId read, OperandSharing rule, NodeId anchor);
 
   // --- control flow ---
   // A branch or body whose parameters stand for known tensors.
   absl::Status ProcessInner(BlockId b);
 
-  // Returns the memories that a tensor's own may be, because of a branch or a loop's rounds.
+  // Returns the memories that a tensor's memory may be identical to, because of a branch or a loop.
   absl::flat_hash_set<MemoryId> MayBe(MemoryId m) const;
   void MayShare(MemoryId a, MemoryId b);
   void ShareAtOne(MemoryId a, MemoryId b, const std::vector<std::string>& symbols);
@@ -272,19 +271,19 @@ class Functionalizer {
   void NoteWriteAtOne(MemoryId id);
   void ReadAtOne(const MemoryState& m) { result_.at_least_two.insert(m.stale_at_one.begin(), m.stale_at_one.end()); }
   void ExpectAtLeastTwo(const std::vector<std::string>& symbols);
-  // Results of control flow, copied into memories of their own, that may really be those of `may_be`.
+  // Notes that results of control flow, which are copied into separate memories, may in PyTorch be those of `may_be`.
   void NoteSharing(const std::vector<MemoryId>& results, const std::vector<absl::flat_hash_set<MemoryId>>& may_be,
                    size_t num_before);
 
-  // Checks that a branch or a loop returns tensors and numbers, and no value that tensors may hide in.
+  // Checks that a branch or a loop returns tensors and numbers, and no value that may contain tensors.
   absl::Status CheckResults(NodeId n) const;
   absl::Status ProcessIf(NodeId n);
 
-  // Views that were made inside a block do not dominate the code after it. `mark` is cache_log_'s size before the
-  // block; with 0 those of the blocks around it are dropped too.
+  // Drops cached views that were made inside a block, since they do not dominate the code after it. `mark` is
+  // cache_log_'s size before the block; with 0 those of the outer blocks are dropped too.
   void DropCachedViewsSince(size_t mark);
 
-  // The outer memories that a body may write, found by following views back from written operands.
+  // Collects the outer memories that a body may write, by following views back from written operands.
   void CollectWritten(BlockId b, absl::flat_hash_set<MemoryId>& out);
   bool IsMutableNode(NodeId n) const;
 
@@ -305,7 +304,7 @@ class Functionalizer {
   void NoteInput(TensorId t, MemoryId own, const SymbolicGeometry& initial, MutatedInput in);
   MemoryIndex ConventionMemory(const MemoryState& m) const;
 
-  // Checks, for a memory that the caller gets to see, that the call does not decide which other memories lie in it.
+  // Checks, for a memory that the caller sees, that the set of memories that share it does not depend on the call.
   // `shown` are such memories.
   absl::Status CheckSharersAreKnown(MemoryId id, const absl::flat_hash_map<MemoryId, int>& shown);
   absl::Status NoteOutput(ValueId v, const absl::flat_hash_map<MemoryId, int>& shown,
@@ -319,7 +318,7 @@ class Functionalizer {
   bool IsWhollyRead(NodeId n) const;
   void KeepComputed(NodeId n);
   void EraseUnusedResults(NodeId n);
-  // Erases dead nodes. `kept` are not dead though nothing uses their results.
+  // Erases dead nodes. `kept` are not dead even if nothing uses their results.
   void EraseDead(BlockId b, const absl::flat_hash_set<NodeId>& kept);
 
   Graph& g_;
@@ -340,15 +339,15 @@ class Functionalizer {
   std::vector<MemoryId> memory_of_storage_;                      // by weight storage
   std::vector<std::pair<int, TensorId>> states_;                 // weight, its tensor
   absl::flat_hash_set<MemoryId> shared_states_;
-  // Written and read tensor: for expanded memory, partial overlap and overlap, at run time.
+  // The pairs of written and read tensors that have run-time checks: for expanded memory, partial overlap and overlap.
   absl::flat_hash_set<std::tuple<TensorId, TensorId, OperandSharing>> checked_;
   absl::flat_hash_map<OpName, std::unique_ptr<Operator>> operators_;
   absl::flat_hash_set<std::string> asserted_;  // assumptions on sizes
   bool absolute_access_ = false;
-  absl::flat_hash_map<MemoryId, Expr> copies_begin_;  // of copies of a storage: where the tensor begins that was copied
+  absl::flat_hash_map<MemoryId, Expr> copies_begin_;  // for copies of a storage: the begin of the copied tensor
   std::vector<KnownView> known_views_ = std::vector<KnownView>(256);
   absl::flat_hash_map<MemoryId, std::vector<CachedView>> view_cache_;
-  std::vector<MemoryId> cache_log_;                                    // whose cache each view went into
+  std::vector<MemoryId> cache_log_;                                    // the memory whose cache each view was added to
   std::vector<Attributes> attributes_ = std::vector<Attributes>(256);  // of GeometryAttributes, by offset
   Type last_view_type_;                                                // of TypeOfView
   int block_depth_ = 0;

@@ -21,7 +21,7 @@ namespace smelt {
 inline constexpr char kMayAlias[] = "may_alias";
 // For a copy, or a sum: the symbols, separated by blanks, for which PyTorch returns the operand's memory if one is 1.
 inline constexpr char kAliasesAtOne[] = "aliases_at_one";
-// For a check that stands for a part of a composite: the composite's operator.
+// For a check that represents a part of a composite: the composite's operator.
 inline constexpr char kOpened[] = "opened";
 
 using MemoryId = int;
@@ -38,22 +38,22 @@ struct MemoryState {
   enum class Origin { kArgument, kState, kFresh };
   Origin origin = Origin::kFresh;
   int index = -1;            // MemoryIndex of arguments; weight storage of states
-  ValueId version;           // the contents now
+  ValueId version;           // the current contents
   ValueId initial;           // the contents when the program began
   int generation = 0;        // counts writes
   SymbolicGeometry nominal;  // the geometry of `version`'s type over this storage
   ValueId weight;            // of states: the weight that shows most of the storage
   SymbolicGeometry weight_geometry;
   std::vector<SymbolicGeometry> written;
-  // Contents that were copied although the program may share them (a branch's result, kMayAlias). A later write to one
-  // of the two would be seen through the other, so it is refused.
+  // Memories whose contents were copied although the program may share them (a branch's result, kMayAlias). A later
+  // write to one of the two would be visible through the other, so it is refused.
   std::vector<MemoryId> may_share;
   std::vector<SharedAtOne> shared_at_one;
-  std::set<std::string> stale_at_one;  // symbols of which a call with 1 would have changed the contents
+  std::set<std::string> stale_at_one;  // symbols that, if 1 in a call, would have changed the contents
   std::vector<int> written_home;       // parallel to `written`, of shared memories
   bool resized = false;
-  bool copies_storage = false;  // of an operand, gaps and all, as slice_scatter does
-  bool layout_open = false;     // in PyTorch the sizes of a call decide how it is laid out
+  bool copies_storage = false;  // of an operand, including gaps, as slice_scatter does
+  bool layout_open = false;     // in PyTorch the layout depends on the sizes of a call
   bool shared = false;          // by several arguments, at offsets known only at run time
 };
 
@@ -64,7 +64,7 @@ struct TensorState {
   SymbolicGeometry geometry;
   // True if its elements are those of the memory, conjugated or negated, as with PyTorch's lazy conj() and its imag.
   bool conjugated = false, negated = false;
-  bool changed = false;  // its geometry, in place: names given before have types that no longer hold
+  bool changed = false;  // its geometry was changed in place: earlier names have types that no longer hold
 };
 
 bool SameGeometry(const SymbolicGeometry& a, const SymbolicGeometry& b);

@@ -17,12 +17,11 @@
 namespace smelt {
 
 struct OpenedComposites {
-  // True if strides decided some choice (is a reshape a view? is contiguous the tensor itself?), so that the graph
-  // holds for these alone. This is about arguments' strides: those of fresh tensors follow from the order of the
+  // True if strides decided a choice (is a reshape a view? does contiguous return its argument?), so that the graph
+  // holds only for these strides. This concerns arguments' strides: those of fresh tensors follow from the order of the
   // arguments' strides.
   bool strides_decide = false;
-  // True if such a choice was made about a fresh tensor: the graph holds for the order in which the arguments' dims lie
-  // in memory.
+  // True if such a choice was made for a fresh tensor: the graph holds for this order of the arguments' dims in memory.
   bool order_decides = false;
 };
 enum class StrideChoices {

@@ -23,18 +23,18 @@
 
 namespace smelt {
 
-// An attribute of a node whose result must be in memory: the node is in no group.
+// An attribute of a node whose result must be in memory: the node is not part of any group.
 inline constexpr char kStored[] = "stored";
 
-constexpr int kBefore = -1;           // the position of what is ready before the block's first node
-constexpr int kNever = INT_MAX;       // of what is needed only at the block's end
-constexpr int kFree = 2;              // arithmetic that may be done again rather than stored and read
-constexpr int kRepeated = 64;         // the same an element, in all of a kernel's loop
-constexpr int kRepeatedCode = 256;    // nodes whose code stands there again for that
-constexpr int64_t kRowLimit = 32768;  // elements that one tile may walk twice where no other tile shares the work
+constexpr int kBefore = -1;           // the position of values that are ready before the block's first node
+constexpr int kNever = INT_MAX;       // for values that are needed only at the block's end
+constexpr int kFree = 2;              // arithmetic that may be repeated rather than stored and read
+constexpr int kRepeated = 64;         // the same per element, in all of a kernel's loop
+constexpr int kRepeatedCode = 256;    // nodes whose code is repeated for that
+constexpr int64_t kRowLimit = 32768;  // elements that one tile may traverse twice if no other tile shares the work
 
 // The visible part of a value's memory. If arguments share memory it counts from the argument `home`, whose distance to
-// another only the call knows; -1: from the memory's first byte.
+// other arguments is known only in the call; -1: it counts from the memory's first byte.
 struct Extent {
   Region region;
   int64_t home = -1;
@@ -46,11 +46,11 @@ Extent ExtentOf(const Node& n);
 bool WritesEachElementOnce(const Node& n);
 Extent ExtentOf(const Graph& g, ValueId v);
 Overlap CompareExtents(const Extent& a, const Extent& b, const SymbolRanges& symbols);
-// Returns whether a node makes its result from numbers alone: any kernel that reads it can make it instead.
+// Returns whether a node computes its result from numbers alone: any kernel that reads it can compute it instead.
 bool IsLeaf(const Node& n);
 bool IsAllocation(const Node& n);
-// Returns for each number that the data decide the first of a block's nodes from which on it is known, as places in
-// `nodes`. Such a node reads the number, or has as many elements, as a choice by a mask does.
+// Returns for each number that only the data determines the position in `nodes` of the first node that knows it. Such a
+// node reads the number, or has a size equal to it, like an index by a mask.
 absl::flat_hash_map<std::string, int> NumbersOfData(const Graph& g, const std::vector<NodeId>& nodes);
 // Calls f(e) for each expression in a node's attributes.
 template <typename F>
@@ -65,7 +65,7 @@ void ForAttributeExprs(const Node& n, const F& f) {
 // Returns the value whose memory a view shows.
 ValueId RootOf(const Graph& g, ValueId v);
 
-// The form of a group's loop: the sizes of its dims, and which of them it reduces over.
+// The form of a group's loop: the sizes of its dims, and which of them it reduces.
 struct Frame {
   std::vector<Expr> sizes;
   std::vector<bool> reduced;
@@ -75,11 +75,11 @@ using Label = std::vector<int>;  // for each dim of a value the frame's dim, -1:
 
 struct Group {
   std::vector<int> members;  // positions, ascending
-  int at = 0;                // the position it stands at
+  int at = 0;                // the position of the group
   Frame frame;
   bool pullable = true;  // each value can be computed at any index: no reductions, no writes
   bool open = true;      // others may join
-  bool pulled = false;   // some members are computed at other indices than the loop's: they have no labels
+  bool pulled = false;   // some members are computed at indices other than the loop's: they have no labels
 };
 
 // How a node fits into a loop.
@@ -112,10 +112,10 @@ class BlockFuser {
   int At(int i) const { return group_of_[i] >= 0 ? groups_[group_of_[i]].at : i; }
   // Returns the earliest position at which a value is available, given the places of groups.
   int Ready(ValueId v) const;
-  // Returns when the numbers from data are known on which a node's attributes and sizes depend, such as the place where
-  // a view begins.
+  // Returns the position at which the numbers from data are known that a node's attributes and sizes depend on, such as
+  // the offset of a view.
   int SizesReady(const Node& n) const;
-  // Returns the same for a view's place in its root.
+  // Returns the same for a view's offset in its root.
   int PlaceReady(ValueId view) const;
   // Returns the first position outside of groups a and b at which a value is needed. Stops at a position that is at
   // most `enough`, because a value may have very many uses.
@@ -131,7 +131,7 @@ class BlockFuser {
         for (ValueId o : N(i).outputs) ForReaders(o, f);
         continue;
       }
-      if (nodes_[i] == u.user && IsRegionOp(N(i)) && u.index == 0) continue;  // takes the memory over
+      if (nodes_[i] == u.user && IsRegionOp(N(i)) && u.index == 0) continue;  // takes over the memory
       f(i);
     }
   }
@@ -158,35 +158,34 @@ class BlockFuser {
 
   // --- joining ---
   std::string Describe(int i) const;
-  // The last explanation of an edge holds; ReportEdges reports it.
+  // The last explanation of an edge is the one that ReportEdges reports.
   void Explain(int producer, int consumer, absl::string_view reason);
 
   absl::Status Visit(int i);
 
-  // Returns whether everything made of the elements that these nodes compute is reduced again, to few elements each
-  // time.
+  // Returns whether all values computed from the elements of these nodes are reduced again, to few elements each time.
   bool EndsInReductions(std::vector<int> nodes) const;
 
   // Group a reads group b's value `v` at `expected`. Makes b part of a if the loop, the order and the memory allow it.
   bool Join(int a, int b, ValueId v, const Label& expected, int consumer, std::string* reason);
 
-  // Returns whether a and b can be one node, and where. It is either at the later one's place, if nothing between needs
-  // the earlier one's results and no memory that it reads is taken over in between; or at the earlier one's place, if
-  // all operands are ready.
+  // Returns whether a and b can be one node, and at which position: either at the later one's, if nothing between needs
+  // the earlier one's results and no memory that it reads is taken over in between; or at the earlier one's, if all
+  // operands are ready.
   bool CanStand(int a, int b, int* at, std::string* reason);
 
-  // Returns the contents with which a chain of region writes inside groups a and b begins.
+  // Returns the contents that a chain of region writes inside groups a and b starts from.
   ValueId ChainBase(int w, int a, int b) const;
 
-  // Returns whether a member reads memory that another member, an indexed write, takes over. That memory would be
-  // copied whole.
+  // Returns whether a member reads memory that another member, an indexed write, takes over. All of that memory would
+  // be copied.
   bool ReadsWhatAnActionWrites(const std::vector<int>& members) const;
 
-  // A kernel may write a region and read the same memory only at the same index or elsewhere; it may not read what it
-  // wrote.
+  // Returns whether memory permits the join: a kernel may write a region and read the same memory at the same index, or
+  // elsewhere, but it must not read what it has written.
   bool MemoryAllows(int a, int b, bool reduces, std::string* reason) const;
 
-  // Returns whether few tiles walk a large array, which they should not do twice.
+  // Returns whether few tiles traverse a large array, which they should not do twice.
   bool WalksAlone(const Frame& frame) const;
 
   // --- siblings ---
@@ -196,42 +195,41 @@ class BlockFuser {
   // The number of memory streams in one loop beyond which the hardware does not prefetch.
   static constexpr size_t kStreams = 12;
 
-  // Returns how node i's loop runs over its operand v, if it reads all of it and its group may get siblings.
+  // Returns how node i's loop traverses its operand v, if it reads all of it and its group may get siblings.
   std::optional<Label> SiblingLabel(int i, ValueId v) const;
 
-  // Joins nodes i and j, of two groups, if they read one operand alike, over the whole of their loops.
+  // Joins nodes i and j, of two groups, if they read one operand in the same order, in all of their loops.
   bool JoinSibling(int i, int j);
 
-  // b's members become a's.
+  // Adds b's members to a.
   void Absorb(int a, int b, int at);
 
   // --- pulling producers in ---
   // Arithmetic an element costs, in additions.
   int CostOf(int i) const;
 
-  // The work that groups a and b as one would repeat because members read others at other indices than the loop's. It
-  // doubles at each step of a chain that reads the step before at two indices.
+  // The work that a joined group of a and b would repeat because members read others at indices other than the loop's.
+  // It doubles at each step of a chain that reads the previous step at two indices.
   struct Work {
-    double cost = 0;  // an element, in additions
-    double code = 0;  // in nodes: of a list's parts each has its own, whatever share of the elements is its
+    double cost = 0;  // per element, in additions
+    double code = 0;  // in nodes: each part of a list has its own code, regardless of its share of the elements
   };
   Work RepeatedWork(int a, int b) const;
 
-  // Returns how often node i's loop computes the operand v if it is made there: at each point of the loop, but once per
-  // row if v runs over none of the dims that the row is reduced over. (A view in between hides the dims that v runs
-  // over.)
+  // Returns how often node i's loop computes the operand v if it is computed there: at each point of the loop, but once
+  // per row if v does not vary along the dims that are reduced. (A view in between hides the dims along which v
+  // varies.)
   Expr Evaluations(ValueId v, int i, const Frame& frame) const;
 
-  // Group k, all of whose results one other group reads, becomes part of that group even if it reads slices, reshapes
-  // or broadcasts of them, provided that this repeats no computation, or only computations that are cheaper than
-  // reading the result.
+  // Joins group k to the only group that reads its results, even if that reads slices, reshapes or broadcasts of them,
+  // provided that this repeats no computation, or only computations that are cheaper than reading the result.
   void Pull(int k);
 
-  // Reports each edge between two nodes that are not mere views, numbers or lists, once, in the order of consumers.
+  // Reports each edge between two nodes that are not just views, numbers or lists, once, in the order of consumers.
   void ReportEdges();
   // Returns the reason for an edge that no step of the pass considered.
   std::string DefaultReason(int p, int i, bool fused) const;
-  // Reports two groups that are not one after all, or one that is none.
+  // Reports that two groups are not one after all, or that one is no group.
   void ReportSplit(int from, int to, absl::string_view why);
 
   // --- the groups' nodes ---
@@ -245,7 +243,7 @@ class BlockFuser {
   };
   void CopyNode(Copier& c, NodeId n);
   ValueId Inner(Copier& c, ValueId v);
-  // Makes a base an operand, whatever makes it.
+  // Makes a base an operand, regardless of the node that makes it.
   void TakeBase(Copier& c, ValueId v);
 
   std::string NameOf(const Group& group) const;
@@ -254,22 +252,22 @@ class BlockFuser {
   void Hoist(ValueId v, NodeId anchor);
   // Moves transparent users of a value after `anchor`.
   void Sink(ValueId v, NodeId anchor);
-  // Moves the nodes of a group that cannot be one kernel to the place where it was to stand: other groups found their
-  // places by it.
+  // Moves the nodes of a group that cannot be one kernel to the position that was chosen for the group, because other
+  // groups were placed relative to it.
   void StandTogether(const Group& group);
 
   enum class Emitted {
     kKernel,
-    kApart,  // its members stay as they are
+    kApart,  // its members remain separate
     kInParts,
-    kWaits,  // with may_wait: until what stands between its members has gone
+    kWaits,  // with may_wait: until the nodes between its members have moved
   };
   absl::StatusOr<Emitted> EmitGroup(int k, bool may_wait);
   void Count(int k, Emitted emitted);  // in the report
-  // Emits a group that has no kernel, and whose members stand together: the two parts between which the least is stored
-  // are groups, or parts of theirs.
+  // Emits a group that has no kernel and whose members are adjacent: splits it where the least is stored between the
+  // parts, and emits the parts, splitting them further if needed.
   absl::StatusOr<Emitted> EmitParts(int k, absl::string_view why);
-  // The member with which the second part begins.
+  // Returns the member with which the second part begins.
   size_t CutOf(const std::vector<int>& members) const;
   void EraseUsers(ValueId v);
 
@@ -286,7 +284,7 @@ class BlockFuser {
   // By node: the grouped nodes that it reads at other indices, each with the share of points at which it does.
   absl::flat_hash_map<int, std::vector<std::pair<int, double>>> elsewhere_;
   absl::flat_hash_map<ValueId, std::vector<int>> writers_;  // by the memory's root: nodes that take it over
-  // With FuseOptions::explain: by producer and consumer; the ends of the block's edges as they are reported.
+  // With FuseOptions::explain: by producer and consumer; the ends of the block's edges in the order of the report.
   absl::flat_hash_map<std::pair<int, int>, std::string> reasons_;
   std::vector<std::pair<int, int>> edge_ends_;  // producer, consumer
   size_t first_edge_ = 0;

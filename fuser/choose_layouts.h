@@ -1,9 +1,9 @@
 // Gives values between convolutions a layout with the channels innermost.
 //
-// Convolutions compute in that layout on most machines and reorder any other one, on the way in and on the way out. A
-// value that only they and kernels see may as well stay in it.
+// On most machines convolutions compute in that layout and reorder any other layout, before and after. A value that
+// only convolutions and kernels see can stay in it.
 //
-// Only the strides of such values' types change: no node does. Nothing else may see the value: no view, no region
+// Only the strides of such values' types change; nodes do not. Nothing else may see the value: no view, no region
 // write, no caller. Linear in the number of uses.
 #ifndef SMELT_FUSER_CHOOSE_LAYOUTS_H_
 #define SMELT_FUSER_CHOOSE_LAYOUTS_H_
@@ -13,7 +13,7 @@
 
 namespace smelt {
 
-// After fusion, before the plan is made. Returns the number of values with another layout.
+// Runs after fusion, before the plan is made. Returns the number of values with another layout.
 int ChooseLayouts(Graph& g);
 
 // "choose-layouts".

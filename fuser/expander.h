@@ -43,12 +43,12 @@ class Expander {
 
   // Kernels have no complex numbers: each becomes two real ones.
   absl::StatusOr<bool> ExpandComplex(NodeId n);
-  // Runs Decompose or DecomposeComplex. A result that is now a view is copied for users that take it for a memory: a
-  // fresh result's memory begins with its first element, a view's memory with its storage.
+  // Runs Decompose or DecomposeComplex. If a result is now a view, it is copied for users that treat it as a whole
+  // memory: a fresh result's memory begins with its first element, a view's memory with its storage.
   absl::StatusOr<bool> TakeApart(NodeId n, absl::StatusOr<bool> (*decompose)(Graph&, NodeId));
-  // Returns whether it is the result of a node of this graph and of no operand, or a view of each of its bytes.
+  // Returns whether it is a result of a node of this graph and not of an operand, or a view of each of its bytes.
   bool ShowsAllOfFreshMemory(ValueId v, absl::Span<const ValueId> operands) const;
-  // Returns the users that take it for a memory's contents: those that name regions of it, and returns.
+  // Returns the users that treat it as a memory's contents: those that name regions of it, and returns.
   std::vector<Use> UsesAsMemory(ValueId v) const;
 
   absl::StatusOr<Step> ExpandNode(NodeId n);
@@ -83,10 +83,10 @@ class Expander {
   // Contents are immutable: a copy in the same layout is the value itself.
   absl::StatusOr<Step> Copy(NodeId n);
 
-  // A roll without dims rolls all elements in a row: along that dim, not by each element's own index. Returns whether
-  // it was one.
+  // Handles a roll without dims, which rolls all elements in a row: rolls that dim instead of computing each element's
+  // index. Returns whether it was one.
   absl::StatusOr<bool> FlatRoll(NodeId n);
-  // One number everywhere: it does not wait for the value that it replaces.
+  // Fills with one number: the result does not depend on the value that it replaces.
   absl::StatusOr<Step> Fill(NodeId n);
 
   ValueId Cast(NodeId anchor, ValueId v, DType to);
@@ -101,17 +101,17 @@ class Expander {
   bool IsReadByKernels(NodeId n) const;
   bool IsReadByKernels(ValueId v, BlockId block) const;
   absl::StatusOr<Step> Cat(NodeId n);
-  // Compares values of the block that `n` stands in; others come first.
+  // Compares values of `n`'s block; values of other blocks come first.
   bool MadeBefore(NodeId n, ValueId a, ValueId b) const;
 
-  // select_scatter and similar operators: `src` written over the region of self that the view with the same arguments
+  // select_scatter and similar operators: writes `src` over the region of self that the view with the same arguments
   // shows.
   absl::StatusOr<Step> ViewScatter(NodeId n);
 
   // --- writes at indices from data: expand_writes.cc ---
   static bool IsIndexedWrite(const std::string& name);
   absl::StatusOr<Step> IndexedWrite(NodeId n);
-  // x[..., mask, ...] = one value for all elements that the mask chooses: where(mask, value, x). Several values need
+  // x[..., mask, ...] = one value for all elements that the mask selects: where(mask, value, x). Several values need
   // the data.
   absl::StatusOr<Step> MaskedPut(NodeId n, const std::vector<ValueId>& list, const std::vector<ValueId>& inputs);
 

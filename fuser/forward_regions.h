@@ -14,8 +14,8 @@
 
 namespace smelt {
 
-// Runs on a graph after ExpandComposites. Returns the number of views that are gone, or show another value. Linear in
-// the number of nodes except for regions of one memory, of which each view is compared with at most 16.
+// Runs on a graph after ExpandComposites. Returns the number of views that are erased, or show another value. Linear in
+// the number of nodes, except for the regions of one memory: each view is compared with at most 16 of them.
 int ForwardRegions(Graph& g);
 
 // "forward-regions".

@@ -28,18 +28,18 @@
 namespace smelt {
 
 struct FuseOptions {
-  bool explain = false;  // fill FusionReport::edges
-  bool verify = false;   // check with VerifyFusionPlan what the pass "fuse" made
+  bool explain = false;  // fills FusionReport::edges
+  bool verify = false;   // checks the result of the pass "fuse" with VerifyFusionPlan
   int max_group_nodes = 128;
   int max_group_operands = 48;
-  // The live database of this very graph. Its moves bring a group's nodes together before they become one. If it knows
-  // of a dependence in between, the group is not made.
+  // The live database of this graph. Its moves bring a group's nodes together before they become one. If it knows a
+  // dependence in between, the group is not made.
   AliasDb* alias_db = nullptr;
   absl::flat_hash_set<ValueId> written_inputs;  // whose memory the call rewrites
   LoweredGroups* lowered = nullptr;             // keeps the groups' kernels, for the plan
 };
 
-// Why a value did or did not stay inside a kernel.
+// The reason why a value did or did not stay inside a kernel.
 struct FusionEdge {
   std::string producer, consumer;  // "aten::mul.Tensor %5"
   bool fused = false;
@@ -50,13 +50,14 @@ struct FusionReport {
   int groups = 0;          // of two nodes or more
   int fused_nodes = 0;     // inside them
   int single_kernels = 0;  // nodes that stay kernels by themselves
-  int refused_groups = 0;  // that the alias database did not let come together
+  int refused_groups = 0;  // whose nodes the alias database did not allow to be moved together
   std::vector<FusionEdge> edges;
 };
 
 absl::StatusOr<FusionReport> FormGroups(Graph& g, const FuseOptions& options);
 
-// Erases leaves that every reader now makes for itself, and views of erased values. Returns the number of erased nodes.
+// Erases leaves that every reader now computes for itself, and views of erased values. Returns the number of erased
+// nodes.
 int EraseSpentNodes(Graph& g);
 
 // "fuse" is both. Reads FuseOptions, WrittenInputs and the alias database of the context; leaves FusionReport, and the

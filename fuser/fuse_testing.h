@@ -1,4 +1,4 @@
-// For tests: a graph as text, fused, and compared with itself before.
+// For tests: fuses a graph given as text, and compares it with the unfused graph.
 //
 //   Fused f = FuseText(R"(graph(%x : ...): ...)");
 //   EXPECT_EQ(f.groups(), std::vector<std::string>{"neg_add"}) << f.Edges();

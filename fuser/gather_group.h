@@ -11,8 +11,8 @@
 
 namespace smelt {
 
-// Moves `members`, nodes of one block, beside `anchor`, which is one of them. Nodes for which `goes_along` holds
-// (views, lists) move too if they lie between members. Returns false, with *why, if some node depends on one member and
+// Moves `members`, nodes of one block, next to `anchor`, which is one of them. Nodes for which `goes_along` holds
+// (views, lists) move too if they are between members. Returns false, with *why, if some node depends on one member and
 // another member on it, through a value or through memory. Then the graph is in another legal order, and the nodes
 // cannot be one. Costs as much as the dependences in between.
 bool GatherGroup(AliasDb& db, Graph& g, absl::Span<const NodeId> members, NodeId anchor,

@@ -1,5 +1,4 @@
-// The group that becomes a kernel: its nodes, their meaning, and the places of its results. Knows nothing of the
-// kernel.
+// The group that becomes a kernel: its nodes, their meaning, and its results. Knows nothing of the kernel.
 //
 //   Group g(graph, node, layout);
 //   SMELT_RETURN_IF_ERROR(g.Read());
@@ -51,11 +50,11 @@ struct Site {
 struct IndexList {
   std::vector<ValueId> at;  // by dim of self; invalid: a whole dim
   std::vector<Expr> sizes;  // of the indices, broadcast
-  int first = 0;            // where those dims stand in the result
+  int first = 0;            // the position of those dims in the result
 };
 
-// The loops of a write at indices from data. Points that write different elements whatever the data are parallel; the
-// others run in order.
+// The loops of a write at indices from data. Points that write different elements for any data are parallel; the others
+// run in order.
 struct ActionDomain {
   std::vector<Expr> parallel, ordered;
 };
@@ -64,7 +63,7 @@ class Group {
  public:
   Group(const Graph& outer, NodeId node, const LayoutFn& layout) : outer_(outer), node_(node), layout_(layout) {}
 
-  // Must be called first. Unimplemented names an operator that no kernel can do.
+  // Must be called first. Unimplemented names an operator that no kernel can compute.
   absl::Status Read();
 
   const Graph& graph() const { return *graph_; }
@@ -104,7 +103,7 @@ class Group {
   // One integer per dim; a single one counts for all.
   absl::StatusOr<std::vector<Expr>> ExprsOr(NodeId n, absl::string_view name, size_t rank, std::vector<Expr> otherwise);
   absl::StatusOr<int> DimArg(NodeId n, absl::string_view name, int rank);
-  // Input `i`, a constant flag; false if it is missing.
+  // Returns input `i`, a constant flag; false if it is missing.
   absl::StatusOr<bool> BoolInput(NodeId n, size_t i) const;
 
   // --- loops that operators imply ---

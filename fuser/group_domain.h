@@ -1,4 +1,4 @@
-// The loops of a group's kernel, and the places of the group's values in them.
+// The loops of a group's kernel, and the indices of the group's values in them.
 #ifndef SMELT_FUSER_GROUP_DOMAIN_H_
 #define SMELT_FUSER_GROUP_DOMAIN_H_
 
@@ -20,7 +20,7 @@ struct DimSplit {
 struct Domain {
   std::vector<Expr> parallel, reduced;         // sizes of the loops, before splits
   Index parallel_index, reduced_index;         // the loops' indices
-  absl::flat_hash_map<ValueId, Index> labels;  // the index of a value, where it is the loops' own
+  absl::flat_hash_map<ValueId, Index> labels;  // the index of a value, if it is the loops' own
   bool ordered = false;                        // the reduced dims must run in order
 };
 

@@ -37,7 +37,7 @@ struct Affine {
 };
 using Index = std::vector<Affine>;
 
-// Rows of up to this many elements are unrolled if there are many rows: each element is an instruction of its own.
+// Rows of up to this many elements are unrolled if there are many rows: each element becomes a separate instruction.
 inline constexpr int64_t kLongestUnrolledRow = 4;
 
 class Builder {
@@ -50,7 +50,7 @@ class Builder {
   void SplitDim(int d, const std::vector<Expr>& sizes);
   static void SplitIn(Affine& a, int d, const std::vector<Expr>& sizes);  // the same in an index
   // States that the reduction dims are a window that slides along the last parallel dim: it has few elements, and the
-  // next element's window is near.
+  // next element's window is close to it.
   void SetSlidingWindow() { sliding_window_ = true; }
   int rank() const { return static_cast<int>(sizes_.size()); }
   const Expr& DimSize(int d) const { return sizes_[d]; }
@@ -63,19 +63,19 @@ class Builder {
   Affine Scale(const Affine& a, const Expr& factor) const;
   bool UsesReduction(const Affine& a) const;
   int LoneDim(const Affine& a) const;  // d if it is just the index of dim d, else -1
-  // a = quotient * m + remainder with 0 <= remainder < m everywhere in the domain, if that can be proven.
+  // Finds a = quotient * m + remainder with 0 <= remainder < m everywhere in the domain, if that can be proven.
   std::optional<std::pair<Affine, Affine>> Divide(const Affine& a, const Expr& m) const;
-  // Returns a dim of the domain and parts of it that it must be split into so that `a` can be divided: a dim that runs
-  // over several multiples of m.
+  // Returns a dim of the domain and the parts into which it must be split so that `a` can be divided: a dim that spans
+  // several multiples of m.
   std::optional<std::pair<int, std::vector<Expr>>> PartsFor(const Affine& a, const Expr& m) const;
   // Returns the bounds over the domain; nullopt if they depend on data or on unknown signs.
   std::pair<std::optional<Expr>, std::optional<Expr>> Bounds(const Affine& a) const;
   int IndexValue(const Affine& a);  // as an int64 instruction
-  // Returns the index of the last dim that `a` grows with, a parallel one if there is one, and the rest of `a`; else a
-  // and zero. The operand that is compared with the rest of a limit is then an index by itself, for which code for
-  // lanes counts the lanes.
+  // Returns the index of the last dim that `a` increases with, a parallel one if there is one, and the rest of `a`;
+  // else a and zero. The operand that is compared with the rest of a limit is then an index alone, for which vector
+  // code counts lanes.
   std::pair<Affine, Affine> ApartFromDim(const Affine& a) const;
-  int LimitValue(const Affine& a);  // as IndexValue; what is equal in all of the domain, as ExprParam
+  int LimitValue(const Affine& a);  // like IndexValue; a value that is equal in all of the domain becomes an ExprParam
 
   // --- instructions ---
   DType TypeOf(int i) const { return ins_[i].type; }
@@ -86,17 +86,17 @@ class Builder {
   int Op(ScalarOp op, DType t, int a, int b = -1, int c = -1);
   int Cast(int a, DType t);
   std::vector<int> Inline(const ScalarFn& fn, const std::vector<int>& args);
-  int ScalarParam(DType t, LoweredKernel::Scalar s);  // never shared: equal values are no reason to
+  int ScalarParam(DType t, LoweredKernel::Scalar s);  // never shared: equal values must not make kernels differ
   int ExprParam(const Expr& e);                       // int64; zero is a constant
-  // Returns the place of `index` in `layout` of a value's memory: an access, and an offset instruction (-1 if none).
+  // Returns the address of `index` in `layout` of a value's memory: an access, and an offset instruction (-1 if none).
   std::pair<int, int> Address(ValueId value, bool is_output, int output, const SymbolicGeometry& layout,
                               const Index& index);
   int Load(int access, int offset, int guard);
   void Store(int access, int value, int offset, int guard);
   int Reduce(ReduceKind kind, int value, int index, bool scan);
   int CheckIndex(int index, int size);
-  // States whether the following stores and checks belong to each iteration of the reduction dims, even if these change
-  // nothing about them. There may be no iteration.
+  // States whether the following stores and checks belong to each iteration of the reduction dims, even if they do not
+  // depend on these dims. There may be no iteration.
   void SetEach(bool each) { each_ = each; }
 
   // If `ordered`, the reduction dims run in order, so they are not vectorized.
@@ -129,15 +129,15 @@ class Builder {
     DType dtype = DType::kFloat32;
     Expr offset;
     std::vector<Expr> coef;
-    bool is_there = false;  // one element, wherever the loops are
+    bool is_there = false;  // one element, for all indices of the loops
   };
   struct Linear {
     Expr base;
     std::vector<Expr> coef;
   };
 
-  int Add(Ins in);    // as is
-  int Share(Ins in);  // or an equal one that exists
+  int Add(Ins in);    // adds it unconditionally
+  int Share(Ins in);  // or returns an equal one that exists
   // Adds an instruction to a list that is rebuilt; its operands are in the new list already.
   int AddAgain(Ins in);
   std::string KeyOf(const Ins& in) const;
@@ -146,10 +146,10 @@ class Builder {
 
   // The steps of Finish, in order.
   void MarkReachable();
-  // Returns whether data choose another place for each index along `dim`.
+  // Returns whether data determines a separate position for each index along `dim`.
   bool IsChosenAlong(int dim) const;
   void PutRunsLast(std::vector<int>& dims) const;
-  // The parallel and the reduction dims whose sizes are not 1, the widest strides first.
+  // Returns the parallel and the reduction dims whose sizes are not 1, the widest strides first.
   std::pair<std::vector<int>, std::vector<int>> SortDims(bool ordered) const;
   // Returns whether every use treats dim a as the multiple of dim b that continues it.
   bool Collapses(int a, int b) const;
@@ -164,14 +164,14 @@ class Builder {
   void Color();
   LoweredKernel Emit(bool ordered);
   static bool IsCostly(const Ins& in);
-  // Returns whether a row to reduce fills no vector, while many neighbouring rows do.
+  // Returns whether a row to reduce fills no vector, while many adjacent rows do.
   bool AreShortRowsSideBySide() const;
   int ChooseVectorDim(bool ordered) const;
   bool Commutes(const Ins& in) const;
   // Returns which operand of a minimum or maximum is the only number, or -1.
   int BoundOf(const Ins& in) const;
-  // Returns whether the operands of a commutative instruction must change places, because they are in the
-  // `wrong_order`. A bound always stays behind the bounded value, whose sign is kept if both are zero, as in PyTorch.
+  // Returns whether the operands of a commutative instruction must be swapped, because they are in the `wrong_order`. A
+  // bound always comes after the bounded value, whose sign is kept if both are zero, as in PyTorch.
   bool IsToBeSwapped(const Ins& in, bool wrong_order) const;
   StrideClass ClassOf(const Access& a, int d) const;
   int CompareStride(int a, int b) const;

@@ -1,4 +1,4 @@
-// Runs a kernel spec slowly and plainly: the oracle for the code generators.
+// Interprets a kernel spec in the simplest way: the reference for the code generators.
 //
 //   SMELT_RETURN_IF_ERROR(InterpretKernel(spec, words, 0, NumTiles(spec, words), &status));
 #ifndef SMELT_FUSER_KERNEL_INTERPRETER_H_

@@ -1,5 +1,5 @@
-// Classifies the operators that kernels compute by index, beside pointwise operators and reductions, and those that
-// write at places from data.
+// Classifies the operators that kernels compute by index, besides pointwise operators and reductions, and those that
+// write at indices from data.
 #ifndef SMELT_FUSER_KERNEL_OPERATORS_H_
 #define SMELT_FUSER_KERNEL_OPERATORS_H_
 
@@ -49,8 +49,8 @@ enum class Special {
 std::optional<Special> SpecialOf(const Node& n);
 size_t SpatialRank(OpName op);  // of pooling and resampling, by the operator's name
 
-// Returns whether it writes elements chosen by data into memory that holds its first argument's contents already. In
-// the graph such an operator is pure: `smelt::inplace_X` is aten::X.
+// Returns whether it writes elements at indices from data into memory that already holds its first argument's contents.
+// In the graph such an operator is pure: `smelt::inplace_X` is aten::X.
 bool IsInplaceOp(const Node& n);
 
 // Returns whether it reads or writes complex numbers.

@@ -40,9 +40,9 @@
 
 namespace smelt {
 
-// The word of `status` for the strengths of the machine, and its bits: it gathers vectors faster than it loads them
-// lane by lane; it reads memory in one piece faster with prefetches; it reads rows of several operands faster while it
-// writes nothing.
+// The word of `status` that describes the machine's strengths, and its bits: gathers of vectors are faster than loads
+// lane by lane; reads of contiguous memory are faster with prefetches; reads of several operands' rows are faster
+// without writes in between.
 inline constexpr int kHintsWord = 1;
 inline constexpr int64_t kGathersWell = 1;
 inline constexpr int64_t kAskAhead = 2;
@@ -59,10 +59,10 @@ enum class StrideClass : uint8_t {
   kBackward,  // -1 element, of what is only read: flipped; along the vectorized dim only
 };
 
-// The parameter block holds the distance.
+// The parameter block contains the distance.
 inline constexpr int64_t kAnyApart = std::numeric_limits<int64_t>::min();
 
-// Returns the distance between neighbouring elements of a class.
+// Returns the distance between adjacent elements of a class.
 constexpr int64_t ElementsApart(StrideClass c) {
   switch (c) {
     case StrideClass::kZero:
@@ -160,9 +160,9 @@ struct KernelSpec {
 };
 
 absl::StatusOr<KernelSpec> ParseKernelSpec(absl::string_view text);
-// The sizes that indices of the kernel must stay below, as instructions (of parameters, dims and constants), and
-// whether they are indexed in an inner phase. A dim without elements has no element that could replace that of a wrong
-// index: if there are points, a kernel sets status 1 and does nothing else.
+// The sizes that indices of the kernel must be less than, as instructions (of parameters, dims and constants), and
+// whether they are indexed in an inner phase. A dim without elements has no element that could replace the one at a
+// wrong index: if there are points, a kernel sets status 1 and does nothing else.
 struct IndexedSize {
   int instr;
   bool inner;

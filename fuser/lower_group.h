@@ -2,7 +2,7 @@
 // launch.
 //
 // A group is a node `smelt::FusionGroup` (attribute "Subgraph"), or any single node that is a kernel by itself.
-// Operands are values outside of the group. The caller gives the place of each: by default a value lies alone in its
+// Operands are values outside of the group. The caller gives the location of each: by default a value has its own
 // memory, with its type's strides.
 #ifndef SMELT_FUSER_LOWER_GROUP_H_
 #define SMELT_FUSER_LOWER_GROUP_H_
@@ -24,7 +24,7 @@ struct LoweredKernel {
     ValueId value;  // an operand of the node, or one of its outputs
     bool is_output = false;
     int output = -1;            // which output of the node; several params may write one output (regions of it)
-    Expr offset;                // elements of the param's dtype from the start of the memory the value lies in
+    Expr offset;                // elements of the param's dtype from the start of the value's memory
     std::vector<Expr> strides;  // elements, one per dim (P+Q); 0 where the class is kZero
   };
   std::vector<Param> params;  // parallel to spec.params
@@ -38,15 +38,15 @@ struct LoweredKernel {
     ValueId value;
   };
   std::vector<Scalar> scalars;  // parallel to spec.scalars
-  Expr bytes;                   // moved by a launch, for slicing among threads
+  Expr bytes;                   // moved by a launch, for dividing it among threads
 };
 
-// Returns the place of a value's contents: geometry (strides, offset in elements) of the value over the memory that it
-// shares. For the result of smelt::write_region it is the place of the *whole* contents (those of its base).
+// Returns the location of a value's contents: geometry (strides, offset in elements) of the value over the memory that
+// it shares. For the result of smelt::write_region it is the location of the *whole* contents (those of its base).
 using LayoutFn = std::function<SymbolicGeometry(ValueId)>;
 SymbolicGeometry DefaultLayout(const Graph& g, ValueId v);  // its type's strides, offset 0
 
-// The region that the attributes of a smelt::view or smelt::write_region name. CHECKs that they are there.
+// Returns the region that the attributes of a smelt::view or smelt::write_region describe. CHECKs that they exist.
 SymbolicGeometry RegionGeometry(const Node& n);
 
 // Returns whether a node reads memory without a kernel: views, sizes, constants, lists.
@@ -55,10 +55,10 @@ bool IsTransparent(const Node& n);
 bool IsAction(const Node& n);
 bool IsRegionOp(const Node& n);
 // The operators that make a value by rewriting parts of another's contents, one after the other, the last one first,
-// alone or in one fusion group. Other values have none, and the base's id is not valid.
+// alone or in one fusion group. For other values there are none, and the base's id is invalid.
 struct RegionWrites {
   std::vector<const Node*> nodes;
-  ValueId base;  // a value of the graph: what the first of them is written into
+  ValueId base;  // the value of the graph into which the first of them writes
 };
 RegionWrites RegionWritesOf(const Graph& g, ValueId v);
 

@@ -26,7 +26,7 @@ class LoweredGroups {
   LoweredGroups& operator=(const LoweredGroups&) = delete;
   ~LoweredGroups();
 
-  // As LowerGroup. Errors, and nodes other than smelt::FusionGroup, are not kept.
+  // Like LowerGroup. Errors, and nodes other than smelt::FusionGroup, are not kept.
   absl::StatusOr<LoweredKernel> Lower(const Graph& g, NodeId n, const LayoutFn& layout);
 
   int reused() const { return reused_; }

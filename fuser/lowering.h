@@ -72,12 +72,12 @@ class Lowering {
 
   int Convert(int v, DType t) { return b_->TypeOf(v) == t ? v : b_->Cast(v, t); }
   int And(int a, int b);  // of guards
-  // The facts 0 <= a and a < size that are known to hold in all of the domain.
+  // Facts 0 <= a and a < size that are known to hold in all of the domain.
   struct Within {
     bool above, below;
   };
   Within KnownWithin(const Affine& a, const Expr& size) const;
-  // 0 <= a < size as a guard; -1 if that always holds.
+  // Returns 0 <= a < size as a guard; -1 if it always holds.
   int InRange(const Affine& a, const Expr& size);
   int Select(int guard, int a, int b);
   int Number(DType t, double v);
@@ -95,7 +95,7 @@ class Lowering {
   // An error where this reduction is not over the domain's reduction dims, or over a part of them: `guard` says where
   // its result is used.
   absl::Status CheckSite(NodeId n, const std::vector<Expr>& reduced, const Index& outer, int guard);
-  // One accumulator over the reduction dims; `index` for kArgMin and kArgMax, else -1.
+  // Makes one accumulator over the reduction dims; `index` for kArgMin and kArgMax, else -1.
   int Reduce(ReduceKind kind, int value, int index, bool scan);
   Values EvalReduction(NodeId n, const Index& index, int guard);
 
@@ -126,10 +126,10 @@ class Lowering {
   // An index from data: in range or the kernel's status is set. PyTorch's gather and its kin refuse negative ones
   // (`wrap` is false).
   int Checked(int index, const Expr& size, bool wrap, int guard);
-  // Returns `value`, with a check of an index along the dim that a tensor without dims has for operators along a dim.
-  // Nothing else would use the index, and unused values are not checked.
+  // Returns `value`, with a check of the index that operators along a dim have for a tensor without dims. Nothing else
+  // would use the index, and unused values are not checked.
   int CheckedAlongScalar(int index, bool wrap, int guard, int value);
-  // Returns the place in a tensor of sizes `self` to which the indices lead from `index` of the result.
+  // Returns the position in a tensor of sizes `self` to which the indices map `index` of the result.
   absl::StatusOr<Index> IndexedAt(const IndexList& list, const std::vector<Expr>& self, const Index& index, int guard);
   absl::StatusOr<int> EvalGather(NodeId n, const Index& index, int guard);
   absl::StatusOr<int> EvalIndexSelect(NodeId n, const Index& index, int guard);
@@ -164,10 +164,11 @@ class Lowering {
   // --- resampling ---
   // A scale that the node names, output over input, of its k-th spatial dim.
   absl::StatusOr<std::optional<double>> ScaleArg(NodeId n, size_t k, size_t spatial);
-  // The factor that maps an output index to an input index: 1 / scale, or in / out, as an instruction of type `c`.
+  // Returns the factor that maps an output index to an input index: 1 / scale, or in / out, as an instruction of type
+  // `c`.
   absl::StatusOr<int> Ratio(NodeId n, DType c, const Expr& in, const Expr& out, size_t k, size_t spatial);
-  // A guard that PyTorch's kernel copies elements, or takes each twice, if the sizes say so, whatever factor the node
-  // names. That is the kernel for small images, and for four or more channels that are adjacent.
+  // Returns a guard that is true if PyTorch's kernel copies elements, or uses each twice, if the sizes say so, whatever
+  // factor the node names. That is the kernel for small images, and for four or more adjacent channels.
   std::optional<int> GoesBySizes(NodeId n, ValueId image);
   int IsEqual(const Expr& a, const Expr& b);  // as a guard
   absl::StatusOr<int> EvalUpsampleNearest(NodeId n, const Index& index, int guard);
@@ -180,7 +181,7 @@ class Lowering {
   absl::flat_hash_map<NodeId, std::vector<Memo>> memo_;
   absl::flat_hash_map<std::pair<ValueId, int>, int> scalar_memo_;
   int depth_ = 0;
-  std::optional<DimSplit> split_;  // wanted by a value: the attempt is in vain
+  std::optional<DimSplit> split_;  // a value needs it: the attempt must be repeated
   // Kept across attempts.
   std::vector<DimSplit> splits_;
 };

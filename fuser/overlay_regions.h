@@ -1,15 +1,18 @@
-// Turns regions written into values that are not in memory yet into choices by index:
+// Turns regions that are written into values that are not in memory yet into selections by index:
 //
 //   y = x * 2;  y[:, :8] = 0;  z = y + 1      ->  z = (column < 8 ? 0 : x * 2) + 1, in one kernel
 //
-// smelt::write_region takes its base's memory over: the base is stored, the region is stored into it, and both are read
-// again. `smelt::overlay` with the same operands and attributes chooses each element, and fuses with the base's node
-// and with the readers of the result. A region becomes an overlay
-// - if a kernel makes the base, so that nothing needs to be stored before the region is, or if one kernel alone reads
+// smelt::write_region takes over its base's memory: the base is stored, the region is stored into it, and both are read
+// again. `smelt::overlay` with the same operands and attributes selects each element, and fuses with the base's node
+// and with the readers of the result.
+//
+// A region becomes an overlay
+// - if a kernel makes the base, so that nothing needs to be stored before the region is, or if only one kernel reads
 //   the result, so that nothing needs to be stored at all;
-// - if it lies along dims of the base, in the innermost without gaps: a few comparisons decide whether an element lies
-//   in it. (For rows of at most four elements, also with gaps, a kernel knows it for each element.)
+// - if it runs along dims of the base, without gaps in the innermost: a few comparisons decide whether an element is in
+//   it. (For rows of at most four elements, also with gaps, a kernel knows it for each element.)
 // - if it is one of few that are written one after the other: each element checks all of them.
+//
 // Linear in the number of nodes.
 #ifndef SMELT_FUSER_OVERLAY_REGIONS_H_
 #define SMELT_FUSER_OVERLAY_REGIONS_H_

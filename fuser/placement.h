@@ -1,9 +1,9 @@
-// How a part of a value's memory lies along the value's dims.
+// How a part of a value's memory is placed along the value's dims.
 //
-//   of 8 rows of 4:   sizes [3, 4], strides [8, 1], offset 4   ->  dim 0 from 1 on, each second one; dim 1, all of it
+//   of 8 rows of 4:   sizes [3, 4], strides [8, 1], offset 4   ->  dim 0 from 1 on, every second one; dim 1, all of it
 //
-// A diagonal's dim runs along two. A region that runs across the end of a row lies along no dim. If it is a run of
-// whole rows in one piece, the dim is among `across`.
+// A diagonal's dim runs along two. A region that crosses the end of a row runs along no dim. If it is a contiguous run
+// of whole rows, the dim is among `across`.
 #ifndef SMELT_FUSER_PLACEMENT_H_
 #define SMELT_FUSER_PLACEMENT_H_
 
@@ -19,7 +19,7 @@ namespace smelt::kernel {
 struct Placement {
   struct Run {
     int dim;    // of the region
-    Expr step;  // what an index further along it is along the value's dim
+    Expr step;  // the distance along the value's dim per index
   };
   struct Dim {
     Expr start = 0;         // the region's first index

@@ -1,5 +1,5 @@
-// For tests: runs a pure graph, with its kernels lowered and interpreted one by one, over memory of its own. `library`
-// does library calls, control flow and random draws.
+// For tests: runs a pure graph in its own memory, with its kernels lowered and interpreted one by one. `library` does
+// library calls, control flow and random draws.
 #ifndef SMELT_FUSER_RUN_KERNELS_H_
 #define SMELT_FUSER_RUN_KERNELS_H_
 

@@ -1,10 +1,10 @@
 // Splits reductions over dims of which the innermost in memory is short.
 //
 //   the mean over 4 channels and all pixels of a group, channels innermost:
-//     mean(x, [c, h, w])    ->  mean(mean(x, [h, w]), [c])
+//   mean(x, [c, h, w])    ->  mean(mean(x, [h, w]), [c])
 //
 // A vector along so short a dim is mostly empty. Over the other dims alone, the channels of all groups are adjacent in
-// the vectors, and the rest of the reduction is very small. Means and sums only.
+// the vectors, and the rest of the reduction is very small. For means and sums only.
 #ifndef SMELT_FUSER_SPLIT_REDUCTIONS_H_
 #define SMELT_FUSER_SPLIT_REDUCTIONS_H_
 
