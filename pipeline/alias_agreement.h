@@ -1,4 +1,4 @@
-// Checks that functionalization, which follows memory for itself, and the alias database agree.
+// Checks that functionalization, which tracks memory itself, and the alias database agree.
 //
 //   AliasAgreement agreement(graph);           // before it is made pure; a database of a copy of it
 //   options.on_operand = [&](ValueId v, int memory) { agreement.Add(v, memory); };
@@ -17,16 +17,16 @@
 
 namespace smelt {
 
-// Checks two claims about tensors whose storage no node changes. Tensors of one memory have a location of the database
-// in common (else it misses an alias). If the database knows the only location of two tensors and it is the same, they
-// are of one memory (else functionalization misses one). Open answers of the database, and results of control flow, are
-// not compared.
+// Checks two claims about tensors whose storage no node changes. Tensors in one memory have a common location in the
+// database (otherwise the database misses an alias). If the database knows the only location of two tensors and it is
+// the same, they are in one memory (otherwise functionalization misses an alias). Undecided answers of the database,
+// and results of control flow, are not compared.
 class AliasAgreement {
  public:
   explicit AliasAgreement(const Graph& graph);
 
   void Add(ValueId tensor, int memory);
-  // Internal, with two tensors, if some claim did not hold.
+  // Returns an Internal error that names two tensors if some claim did not hold.
   const absl::Status& status() const { return status_; }
 
  private:
@@ -36,7 +36,7 @@ class AliasAgreement {
   };
   const std::unique_ptr<Graph> graph_;
   const std::unique_ptr<AliasDb> db_;
-  absl::flat_hash_map<int, Known> of_memory_;  // what all its tensors have in common
+  absl::flat_hash_map<int, Known> of_memory_;  // the locations that all its tensors have in common
   absl::flat_hash_map<LocationId, std::pair<int, ValueId>> memory_of_;
   absl::Status status_;
 };

@@ -1,5 +1,4 @@
-// The ways to call a model for which a bundle has plans, besides the one with distinct arguments of the exported
-// layout.
+// The kinds of calls for which a bundle has plans, besides calls with distinct arguments of the exported layout.
 #ifndef SMELT_PIPELINE_ALIAS_VARIANTS_H_
 #define SMELT_PIPELINE_ALIAS_VARIANTS_H_
 
@@ -19,7 +18,7 @@
 
 namespace smelt {
 
-// One way to call the model.
+// One kind of call.
 struct Variant {
   fb::VariantKind kind = fb::VariantKind::Distinct;
   // Returns the layouts of the results for arguments with other strides, if they can be observed; null if there is no
@@ -29,20 +28,20 @@ struct Variant {
   BundleBuilder::PlanOptions plan;
 };
 
-// True when the convention says that an argument's memory or geometry changes, or a state's.
+// Returns whether the convention changes an argument's or a state's memory or geometry.
 bool Mutates(const Convention& c);
 
-// Returns whether a result reveals how an argument lies in memory, which a plan for the exported strides cannot know.
+// Returns whether a result reveals the layout of an argument, which a plan for the exported strides cannot know.
 bool HandsOutViews(const Convention& c);
 
-// Returns whether all returned tensors lie in new memory, and nothing else can be observed of the call.
+// Returns whether all returned tensors are in new memory, and nothing else can be observed of the call.
 bool ReturnsNewMemoryOnly(const Convention& c);
 
-// Returns whether some node asks for the strides of an argument or a state, or for bytes by their place in the storage,
-// so that a copy is not as good. A tensor that becomes another does not.
+// Returns whether some node depends on the strides of an argument or a state, or on the position of bytes in its
+// storage, so that a copy cannot replace it. A tensor that becomes another does not count.
 bool StridesAreSeen(const Graph& g);
 
-// User arguments that are tensors, by position, and all of the graph's weight storages.
+// Returns the user arguments that are tensors, by position, and all of the graph's weight storages.
 std::vector<int> TensorArgs(const Graph& g);
 std::vector<int> AllStorages(const Graph& g);
 
@@ -55,8 +54,9 @@ std::vector<int> WrittenStorages(const Graph& g, const Convention& distinct);
 std::vector<Variant> DuplicateVariants(const Graph& g, const Convention& distinct);
 
 // Returns the variant for arguments that overlap in any way. Their strides are the caller's if no decision of the graph
-// (is reshape a view?) depends on them. Then the variant assumes only that dims lie in memory in the exported order,
-// since the order decides the layout of results. Dims of one element of `strides_of_ones` lie as exported.
+// (is reshape a view?) depends on them. Otherwise the variant assumes only that the dims have the exported order in
+// memory, since the order decides the layout of results. Dims of one element of `strides_of_ones` have the exported
+// strides.
 Variant OverlapVariant(const Graph& g, const OpenedComposites& opened, const Convention& distinct,
                        const std::vector<int>& strides_of_ones);
 
@@ -64,8 +64,8 @@ Variant OverlapVariant(const Graph& g, const OpenedComposites& opened, const Con
 fb::OtherStrides OtherStridesOf(const Graph& opened_graph, const OpenedComposites& opened, const Convention& c);
 
 // Adds the guards of the plan for calls in which none of the sets of sizes is all 1; or, if `ones` are given, for calls
-// in which these sizes are 1 and no other whose being 1 makes another program. A size of 0 does not count as 1: there
-// is nothing to lay out.
+// in which these sizes are 1, and no other size is 1 that would give another program. A size of 0 does not count as 1,
+// because an empty tensor has no visible layout.
 void AddSizeGuards(const CallsOfOne& of_one, const std::set<std::string>& ones, Variant& v);
 
 }  // namespace smelt

@@ -1,4 +1,4 @@
-// Finds the strides of arguments that decide something that a caller sees. `layouts` are those of the program.
+// Finds the arguments whose strides affect something that a caller sees. `layouts` are those of the program.
 #ifndef SMELT_PIPELINE_ARGUMENT_STRIDES_H_
 #define SMELT_PIPELINE_ARGUMENT_STRIDES_H_
 
@@ -9,16 +9,16 @@
 
 namespace smelt {
 
-// Returns the user arguments, by position, for which strides of dims of one element decide it. No element shows these
-// strides, but PyTorch reads a memory format from them: an image of one channel is channels-last or contiguous by the
-// stride of its channels alone, and so are the results of a convolution. Costs inference of the nodes that depend on an
-// argument, some times for each argument that has a dim of one element, or one that may be 1 at a call (for up to seven
-// sets of sizes that are 1).
+// Returns the user arguments, by position, for which strides of dims of one element have such an effect. Those strides
+// address no element, but PyTorch derives a memory format from them: whether an image of one channel is channels-last
+// or contiguous depends only on the stride of its channels, and so does the format of a convolution's results. Costs
+// inference of the nodes that depend on an argument, several times for each argument that has a dim of one element, or
+// one that may be 1 in a call (for up to seven sets of sizes that are 1).
 std::vector<int> ArgumentsWithStridesOfOnes(const Graph& g, const LayoutInference& layouts);
 
-// Returns the user arguments whose strides decide nothing, whatever they are: an image whose classes alone are
-// returned. Probes find them: several layouts of each of them and of all together. Costs inference of the nodes that
-// depend on them, some six times.
+// Returns the user arguments whose strides never have an effect, such as an image of which only the classes are
+// returned. Tries several layouts of each of them and of all together. Costs inference of the nodes that depend on
+// them, about six times.
 std::vector<int> ArgumentsOfAnyStrides(const Graph& g, const LayoutInference& layouts);
 
 }  // namespace smelt

@@ -1,4 +1,4 @@
-// The pure graph of one operator, for the eager-order plan. Its inputs are the operands that are known only at the
+// The pure graph of one operator, for the eager-order plan. Its inputs are the operands that are known only in the
 // call, in the order in which they were requested.
 //
 //   CallGraph call(graph, /*flat=*/false);
@@ -22,7 +22,7 @@ namespace smelt {
 
 class CallGraph {
  public:
-  // flat: tensors have one dim, of one common size (those without dims keep none). strides_of gives the strides of the
+  // flat: tensors have one dim, of one common size (0-dim tensors remain so). strides_of returns the strides of the
   // tensors' types, by the number of earlier ones; contiguous if it is null.
   using StridesOf = std::function<std::vector<Expr>(int index, const std::vector<Expr>& sizes)>;
   // rank_of_unknown is the assumed rank of a tensor of unknown sizes; -1 makes it an error.

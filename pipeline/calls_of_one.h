@@ -1,6 +1,7 @@
-// Calls in which a dynamic size is 1. An export reasons about sizes of 2 and more, but PyTorch runs its program for 1
-// all the same. With one dim less, tensors may lie otherwise: x.mT.reshape(-1, 8) of one matrix is a view of x, and
-// values made of it have x's layout. If a caller can see that, the plan for sizes of 2 and more is not the program's.
+// Handles calls in which a dynamic size is 1. An export assumes sizes of 2 and more, but PyTorch runs its program for 1
+// nevertheless. If a dim has one element, tensors may have other layouts: x.mT.reshape(-1, 8) of one matrix is a view
+// of x, and values made from it have x's layout. If a caller can see that, the plan for sizes of 2 and more is wrong
+// for the call.
 #ifndef SMELT_PIPELINE_CALLS_OF_ONE_H_
 #define SMELT_PIPELINE_CALLS_OF_ONE_H_
 
@@ -14,7 +15,7 @@
 
 namespace smelt {
 
-// The program of the calls in which these symbols are 1, and no other symbol that CallsOfOne names.
+// The program for the calls in which these symbols are 1, and no other symbol that CallsOfOne names.
 struct ProgramOfOne {
   std::set<std::string> symbols;
   std::unique_ptr<Graph> graph;
@@ -25,20 +26,20 @@ struct CallsOfOne {
   std::vector<std::set<std::string>> sets;
   // All symbols of the sets, and those for which a call with 1 differs from each of the programs.
   std::set<std::string> symbols;
-  // At most `most_of_few` of these symbols may be 1 at a time: nothing is known about other calls.
+  // At most `most_of_few` of these symbols may be 1 at the same time: other calls have not been examined.
   std::set<std::string> few;
   int most_of_few = 0;
-  // Symbols whose calls with 0 differ from the program: for a size that is one more, that is a size of 1.
+  // Symbols whose calls with 0 differ from the program: if a size is one more than the symbol, that is a size of 1.
   std::set<std::string> never_empty;
-  // The programs of the sets that are known. In a call that none of them is for, layouts are not known.
+  // The programs of the sets that are known. In a call for which there is none, layouts are unknown.
   std::vector<ProgramOfOne> programs;
 
   bool IsNone() const { return sets.empty() && few.empty() && never_empty.empty(); }
 };
 
-// `layouts` are those of the program. `known` are symbols that are sets in any case. Costs inference of all nodes, some
-// three times per symbol whose range begins at 2 and accepts 1; with up to four such symbols once per set of them, with
-// up to eight once per pair.
+// `layouts` are those of the program. `known` are symbols that form sets in any case. Costs inference of all nodes,
+// about three times per symbol whose range begins at 2 and accepts 1; with up to four such symbols once per set of
+// them, with up to eight once per pair.
 CallsOfOne FindCallsOfOne(const Graph& g, const LayoutInference& layouts, const std::set<std::string>& known);
 
 }  // namespace smelt

@@ -1,12 +1,12 @@
-// From an imported graph to a bundle file.
+// Compiles an imported graph to a bundle file.
 //
 //   SMELT_ASSIGN_OR_RETURN(Pt2Model model, ReadPt2("model.pt2"));
 //   CompileOptions options;
 //   SMELT_ASSIGN_OR_RETURN(CompileStats stats, CompileToFile(*model.graph, "model.smb", options));
 //
-// The bundle is written whole or not at all. The same graph and options give the same bytes, whatever the number of
-// threads, the cache and the machine. Errors: Unimplemented lists every unsupported operator with its count and source
-// lines; Internal is a bug.
+// The bundle is written as a whole or not at all. The same graph and options give the same bytes, independent of the
+// number of threads, the cache and the machine. Errors: Unimplemented lists every unsupported operator with its count
+// and source lines; Internal is a bug.
 #ifndef SMELT_PIPELINE_COMPILE_H_
 #define SMELT_PIPELINE_COMPILE_H_
 

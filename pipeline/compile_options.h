@@ -1,4 +1,4 @@
-// How to compile a program, and statistics and notes of the compilation.
+// The options of a compilation, and its statistics and notes.
 #ifndef SMELT_PIPELINE_COMPILE_OPTIONS_H_
 #define SMELT_PIPELINE_COMPILE_OPTIONS_H_
 
@@ -16,7 +16,7 @@
 
 namespace smelt {
 
-// The alias patterns besides distinct arguments that are compiled ahead.
+// The alias patterns besides distinct arguments for which plans are compiled.
 enum class AliasVariants {
   kAuto,  // duplicates and overlapping arguments, where the model writes to an argument
   kNone,  // such calls are refused
@@ -36,7 +36,7 @@ struct CompileOptions {
   std::function<void(absl::string_view phase, double milliseconds)> on_phase;
   // Called with the graph after each pass that may have changed it.
   std::function<void(absl::string_view pass, const Graph&)> on_pass;
-  // Optional passes that are left out, by name (pipeline/passes.h); the bundle is right without them, and slower.
+  // Optional passes that are left out, by name (pipeline/passes.h); the bundle is correct without them, but slower.
   absl::flat_hash_set<std::string> disabled_passes;
 };
 
@@ -50,10 +50,11 @@ struct CompileStats {
   int64_t kernels_from_cache = 0;
   int64_t bundle_bytes = 0;
   std::vector<std::pair<std::string, double>> phase_ms;  // in order
-  std::string eager_order;  // why the program runs in eager order, operator by operator; empty if it is compiled
-  // Plans for other calls than the export's that could not be made, and why. Such calls run in eager order.
+  // the reason why the program runs in eager order, operator by operator; empty if it is compiled
+  std::string eager_order;
+  // Plans for other calls than the export's that could not be made, with the reasons. Such calls run in eager order.
   std::vector<std::string> uncompiled_variants;
-  std::vector<std::string> notes;  // what was left out, and why: a sentence each
+  std::vector<std::string> notes;  // what was left out, and why: one sentence each
 };
 
 }  // namespace smelt

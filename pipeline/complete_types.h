@@ -10,12 +10,12 @@
 
 namespace smelt {
 
-// Runs the passes of PassGroup::kScript: afterwards lists, dictionaries and tuples that straight code builds are
-// resolved, and every value has its type. If `simplify` is false, branches and loops whose way is known stay.
+// Runs the passes of PassGroup::kScript: afterwards lists, dictionaries and tuples that straight-line code builds are
+// resolved, and every value has a type. If `simplify` is false, branches and loops that could be resolved remain.
 // Unimplemented names every input without a complete type, or lists all unsupported operators.
 absl::Status CompleteTypes(Graph& graph, bool simplify = true);
 
-// True when every tensor in the graph has a complete type.
+// Returns whether every tensor in the graph has a complete type.
 bool HasCompleteTypes(const Graph& graph);
 
 }  // namespace smelt

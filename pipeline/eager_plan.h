@@ -1,11 +1,11 @@
-// The eager-order plan of a model: the mutating graph itself, as a program that the runtime executes one operator at a
-// time on the caller's tensors (schema/bundle.fbs, EagerProgram). It is right whatever memory arguments, states and
-// views share, for any strides, and for control flow that cannot be made pure. It is slow.
+// Makes the eager-order plan of a model: the mutating graph itself, as a program that the runtime executes one operator
+// at a time on the caller's tensors (schema/bundle.fbs, EagerProgram). It is correct for any sharing of memory among
+// arguments, states and views, for any strides, and for control flow that cannot be made pure. It is slow.
 //
 //   SMELT_RETURN_IF_ERROR(AddEagerPlan(graph, written_args, written_states, builder));
 //
-// Each operator that computes becomes a call: a pure graph of one operator, compiled as any graph is, for contiguous
-// operands. Equal calls are compiled once; pointwise ones do not depend on sizes and rank.
+// Each operator that computes becomes a call: a pure graph of one operator, compiled like any graph, for contiguous
+// operands. Equal calls are compiled once; pointwise calls do not depend on sizes and rank.
 #ifndef SMELT_PIPELINE_EAGER_PLAN_H_
 #define SMELT_PIPELINE_EAGER_PLAN_H_
 

@@ -1,5 +1,4 @@
-// Finds whether a program's layouts can be observed if its values have other types than those that it was exported
-// with.
+// Finds whether a caller can observe layouts of a program whose values have other types than at export.
 //
 //   const LayoutInference layouts(g);
 //   auto one = AtValues(g, {{"n", 1}});
@@ -19,8 +18,8 @@ namespace smelt {
 class LayoutInference {
  public:
   struct Result {
-    bool differs = false;  // from what the program says, and it shows
-    bool is_known = true;  // how all tensors lie
+    bool differs = false;  // from the program's own layouts, visibly
+    bool is_known = true;  // the layouts of all tensors
   };
 
   // The first query costs inference of all nodes of `g`, which must stay unchanged and outlive this object. Threads
@@ -39,14 +38,14 @@ class LayoutInference {
  private:
   friend class LayoutProbes;
 
-  // For each node, in the order of AllNodes: whether inference gives the layout of its results.
+  // Returns for each node, in the order of AllNodes, whether inference gives the layout of its results.
   const std::vector<bool>& Inferred() const;
 
   const Graph& g_;
   mutable std::vector<bool> inferred_;
 };
 
-// The same query for inputs with other layouts, asked repeatedly.
+// The same query, repeated for inputs with other layouts.
 class LayoutProbes {
  public:
   LayoutProbes(const LayoutInference& layouts, std::unique_ptr<Graph> program);
@@ -54,8 +53,8 @@ class LayoutProbes {
 
   const Graph& program() const { return *program_; }
 
-  // Asks with the strides that `lay` gives the inputs with these numbers for their sizes. Costs inference of the nodes
-  // that depend on them and whose layout changes; in a program with blocks all nodes are visited.
+  // Asks with the strides that `lay` gives the inputs with these numbers. Costs inference of the nodes that depend on
+  // them and whose layout changes; in a program with blocks all nodes are visited.
   LayoutInference::Result Ask(const std::vector<int>& inputs,
                               absl::FunctionRef<std::vector<Expr>(const std::vector<Expr>& sizes)> lay);
 

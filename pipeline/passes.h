@@ -5,7 +5,7 @@
 //   SMELT_RETURN_IF_ERROR(PassesOf({PassGroup::kPure, PassGroup::kFuse}).Run(graph, context));
 //   context.Get<FusionReport>().edges;
 //
-// A pass's own header says what it reads from the context and what it leaves there.
+// The header of a pass describes what it reads from the context and leaves there.
 #ifndef SMELT_PIPELINE_PASSES_H_
 #define SMELT_PIPELINE_PASSES_H_
 
@@ -15,21 +15,20 @@
 
 namespace smelt {
 
-// Sections of the order. A caller may enter at any of them with a graph that is as the earlier passes would have left
-// it.
+// Sections of the order. A caller may start at any of them with a graph in the form that the earlier passes leave.
 enum class PassGroup {
-  kScript,  // a program as text becomes a program with types; an archive's reader leaves its graph so
-  kOpen,    // every node tells the truth about memory afterwards
-  kPure,    // no node writes afterwards
-  kExpand,  // each node is a kernel or a library call afterwards
+  kScript,  // a program as text gets types; an archive's reader already gives the resulting form
+  kOpen,    // afterwards every node's schema states its effects on memory
+  kPure,    // afterwards no node writes
+  kExpand,  // afterwards each node is a kernel or a library call
   kFuse,    // nodes become groups, one kernel each
-  kLayout,  // values of their own that lie where their readers want them
+  kLayout,  // separate values in the layouts that their readers need
 };
 
 // The passes of these groups, in the compiler's order.
 PassPipeline PassesOf(std::initializer_list<PassGroup> groups);
 
-// All passes. A program with types goes through all but PassGroup::kScript.
+// All passes. A program with types runs all but PassGroup::kScript.
 PassPipeline AllPasses();
 PassPipeline CompilePasses();
 

@@ -16,9 +16,9 @@ namespace smelt {
 
 struct Planned {
   std::unique_ptr<Graph> pure;       // the graph of the plan for distinct arguments
-  std::vector<int> main_uses;        // how often that plan launches each kernel
-  std::vector<std::string> refused;  // why calls with other alias patterns are refused
-  // User arguments whose dims of one element must lie as exported, and those that may have any strides.
+  std::vector<int> main_uses;        // the number of launches of each kernel in that plan
+  std::vector<std::string> refused;  // the reasons why calls with other alias patterns are refused
+  // User arguments whose dims of one element must have the exported strides, and those that may have any strides.
   std::vector<int> strides_of_ones, any_strides;
 };
 

@@ -1,4 +1,4 @@
-// States of an eager-order program to which an earlier call has given other sizes.
+// Handles states of an eager-order program whose sizes an earlier call has changed.
 #ifndef SMELT_PIPELINE_RESIZED_STATES_H_
 #define SMELT_PIPELINE_RESIZED_STATES_H_
 
@@ -18,10 +18,10 @@ struct ChangedSizes {
   std::vector<Expr> sizes;
 };
 
-// A tensor whose geometry the program changes has other sizes in the next call. The program is right for them up to the
-// first instruction that depends on them. There they must be the sizes that the program states, and a check is
-// inserted. `program.resized_states` lists the states for which that is possible. `at_export` are the sizes of each
-// state. `changes` follows the insertions. O(states * instructions).
+// A tensor whose geometry the program changes has other sizes in the next call. The program is correct for them up to
+// the first instruction that depends on them, where the sizes must be those that the program states: a check is
+// inserted there. `program.resized_states` lists the states for which that is possible. `at_export` are the sizes of
+// each state. `changes` is updated for the insertions. O(states * instructions).
 void LetStatesHaveOtherSizes(absl::Span<const std::vector<int64_t>> at_export, std::vector<ChangedSizes> changes,
                              fb::EagerProgramT& program);
 

@@ -1,5 +1,5 @@
-// PyTorch's layout of an operator's results for operands with any layout: for the eager-order plan, whose calls compute
-// on contiguous operands. The rule is inference's (core/op), written down as data.
+// Describes PyTorch's layout of an operator's results for operands with any layout, for the eager-order plan, whose
+// calls compute on contiguous operands. The rule is that of inference (core/op), written as data.
 //
 //   ResultLayout layout = DescribeResultLayout(graph, op, operands, {0});   // flip: as empty_like of its operand
 //   EvaluateLayoutRule(layout.rule, ...);                                   // core/tensor/layout_rule.h
@@ -15,7 +15,7 @@
 namespace smelt {
 
 struct ResultLayout {
-  std::vector<int64_t> rule;      // empty: the results are contiguous, or have sizes that only the call knows
+  std::vector<int64_t> rule;      // empty: the results are contiguous, or have sizes that are known only in the call
   std::vector<ValueId> operands;  // the rule's inputs
 };
 

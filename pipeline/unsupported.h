@@ -1,4 +1,4 @@
-// Reports everything that is missing at once, so that a person does not learn it one compilation at a time.
+// Reports everything that is missing at once, so that users need not find out one compilation at a time.
 #ifndef SMELT_PIPELINE_UNSUPPORTED_H_
 #define SMELT_PIPELINE_UNSUPPORTED_H_
 
@@ -10,13 +10,13 @@
 
 namespace smelt {
 
-// An operator that smelt has no description of.
+// An operator that smelt does not describe.
 struct UnsupportedOperator {
   std::string name;
   int count = 0;
   std::vector<std::string> sources;  // the first few lines of the model's source, each once
 };
-// The operators, sorted by name.
+// Returns the operators, sorted by name.
 std::vector<UnsupportedOperator> FindUnsupported(const Graph& graph);
 
 // Returns whether the error lists all of them.

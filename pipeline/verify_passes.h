@@ -1,4 +1,4 @@
-// Runs a graph before and after passes through the evaluator and compares everything that a caller would see.
+// Runs a graph through the evaluator before and after passes, and compares everything that a caller would see.
 #ifndef SMELT_PIPELINE_VERIFY_PASSES_H_
 #define SMELT_PIPELINE_VERIFY_PASSES_H_
 

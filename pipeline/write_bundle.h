@@ -15,8 +15,8 @@
 namespace smelt {
 
 // Compiles the builder's kernels for all targets of the options, each once, and writes `bundle` with their code and
-// with the contents of the graph's weights to `path`, whole or not at all. `main_uses` gives how often the plan for
-// distinct arguments launches each kernel.
+// with the contents of the graph's weights to `path`, as a whole or not at all. `main_uses` are the numbers of launches
+// of each kernel in the plan for distinct arguments.
 absl::Status WriteBundle(fb::BundleT bundle, const Graph& graph, const BundleBuilder& builder,
                          const std::vector<int>& main_uses, const std::string& path, const CompileOptions& options,
                          CompileStats& stats, PhaseTimer& timer);

@@ -35,7 +35,7 @@ struct CaseReport {
   double min_ms = 0, median_ms = 0;                                       // of all calls of all rounds
   int64_t kernel_launches = 0, library_calls = 0, bytes_copied_back = 0;  // of all calls of a round
   int64_t arena_bytes = 0;                                                // the largest
-  std::vector<std::string> alias_variants;                                // a call; "" where it was refused
+  std::vector<std::string> alias_variants;                                // one per call; "" if it was refused
   std::vector<StepTime> step_times;
 };
 

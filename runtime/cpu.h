@@ -1,4 +1,4 @@
-// The levels that this processor can run, as bundles are compiled for them.
+// The levels that this processor can run, for choosing a target of a bundle.
 #ifndef SMELT_RUNTIME_CPU_H_
 #define SMELT_RUNTIME_CPU_H_
 
@@ -12,13 +12,14 @@
 namespace smelt {
 
 // Returns whether this machine has an instruction-set feature, by LLVM's name ("avx512bw"): the processor has it and
-// the operating system saves its registers. The machine lacks every unknown name.
+// the operating system saves its registers. False for unknown names.
 bool CpuHas(absl::string_view feature);
 
 // Returns those of `required` that this machine lacks.
 std::vector<std::string> MissingFeatures(absl::Span<const std::string> required);
 
-// "x86-64", "x86-64-v2", "x86-64-v3" or "x86-64-v4": the highest that this machine runs; "" on another architecture.
+// Returns "x86-64", "x86-64-v2", "x86-64-v3" or "x86-64-v4", the highest that this machine runs; "" on another
+// architecture.
 absl::string_view CpuLevel();
 
 // Returns the hints about this machine for kernels (`status[1]`, fuser/kernel_spec.h).

@@ -12,8 +12,8 @@
 
 namespace smelt {
 
-// A Datum, or a list of values. A list is a handle, as in Python: a value that is appended through one name is seen
-// through another.
+// A Datum, or a list of values. A list is a handle, as in Python: a value that is appended under one name is visible
+// under another.
 struct EagerValue {
   Datum datum;
   std::shared_ptr<std::vector<EagerValue>> list;
@@ -62,8 +62,8 @@ struct EagerValue {
   }
 };
 
-// Refuses sizes that no memory can hold, before the bytes are counted. Memory that is merely not available is detected
-// when it is allocated (core/base/out_of_memory.h).
+// Refuses sizes that no memory can hold, before the bytes are counted. A lack of memory is detected when it is
+// allocated (core/base/out_of_memory.h).
 inline absl::Status CheckMemoryFor(int64_t elements, int item_bytes) {
   int64_t bytes;
   if (!__builtin_mul_overflow(elements, int64_t{item_bytes}, &bytes) && bytes <= int64_t{1} << 46) {

@@ -12,8 +12,8 @@
 namespace smelt {
 
 // Runs "aten::select.int" on its arguments in the schema's order. The result is a tensor over the operand's storage, a
-// list of them, or the operand itself where PyTorch returns it. reshape, contiguous and clone copy where they must.
-// Errors have PyTorch's words.
+// list of these, or the operand itself where PyTorch returns it. reshape, contiguous and clone copy where they must.
+// Errors have PyTorch's messages.
 absl::StatusOr<EagerValue> EagerView(const std::string& op, absl::Span<const EagerValue> args);
 
 }  // namespace smelt

@@ -1,4 +1,5 @@
-// A loaded bundle in the form that the executor needs: everything about a plan that is known without a call. Immutable.
+// A loaded bundle in the form that the executor needs: everything about a plan that does not depend on a call.
+// Immutable.
 #ifndef SMELT_RUNTIME_EXECUTABLE_H_
 #define SMELT_RUNTIME_EXECUTABLE_H_
 
@@ -33,19 +34,20 @@ void EvaluateExprs(const std::vector<fb::ExprNode>& nodes, const std::vector<int
 struct ExecutablePlan {
   const fb::PlanT* plan = nullptr;
 
-  // The expressions that it needs, ascending: those known before the plan runs, and those known only from data.
+  // The expressions that the plan needs, ascending: those known before it runs, and those known only from data.
   std::vector<int> exprs, late_exprs;
   std::vector<int> symbols;  // that `exprs` depend on, ascending: their values are the key of a bound plan
 
   // --- the call patterns it is right for ---
   std::vector<int> inner_of_outer, outer_of_inner;  // the latter: the first outer one
-  std::vector<uint8_t> writes_data;           // by outer argument: its memory is written (or its storage replaced)
-  std::vector<uint8_t> writes_geometry;       // by outer argument
-  std::vector<uint8_t> writes_state;          // by state storage
-  std::vector<uint8_t> returns_other;         // by outer argument: its equal is returned where the model returns it
+  std::vector<uint8_t> writes_data;      // by outer argument: its memory is written (or its storage replaced)
+  std::vector<uint8_t> writes_geometry;  // by outer argument
+  std::vector<uint8_t> writes_state;     // by state storage
+  // by outer argument: an argument that is the same tensor is returned in its place
+  std::vector<uint8_t> returns_other;
   std::vector<std::vector<int>> groups_of;    // by outer argument: overlap groups
   std::vector<std::vector<int>> one_storage;  // outer arguments that must be in one storage
-  std::vector<int> reaches_beyond;            // outer arguments whose storage is addressed outside of them: as_strided
+  std::vector<int> reaches_beyond;            // outer arguments whose storage is addressed beyond them: as_strided
   bool identifies = false;                    // some outer arguments are one inner argument
   bool grows = false;                         // it resizes an argument's storage
   struct GrownState {
@@ -53,18 +55,17 @@ struct ExecutablePlan {
   };
   std::vector<GrownState> grown_states;  // state storages that it resizes
   std::vector<int> changed_states;       // states whose geometry or storage it changes
-  // By outer argument: true if a copy in the exported layout serves as well, because the argument is read by its
-  // geometry alone and nothing gets a view of it.
+  // By outer argument: true if a copy in the exported layout can replace it, because only its geometry determines what
+  // is read and no view of it is returned.
   std::vector<uint8_t> may_be_copied;
-  // By state storage: true if the plan works wherever an earlier call has put the state, because it addresses the state
-  // by its geometry alone; and true if a copy in the exported layout serves as well, as for an argument.
+  // By state storage: true if the plan works for any place that an earlier call gave the state, because it addresses
+  // the state only by its geometry; and true if a copy in the exported layout can replace it, as for an argument.
   std::vector<uint8_t> state_may_move, state_may_be_copied;
 
   // --- memory ---
   std::vector<uint8_t> slot_late;  // allocated by a step
   std::vector<uint8_t> view_late;  // geometry or slot known only from data
-  // By slot, the output that uses a Fresh slot: -1 none, -2 several or one that an argument becomes, too, else the
-  // output's index.
+  // By slot: the output that uses a Fresh slot; -1 none; -2 several, or one that is also stored in an argument.
   std::vector<int> output_of_slot;
 
   // --- steps ---
@@ -94,20 +95,19 @@ class Executable : public Program {
 
   // The expressions of the arguments' sizes and strides, and the symbols that they depend on.
   const std::vector<int>& signature_exprs() const { return signature_exprs_; }
-  // Arguments and state storages that matter for the choice of a plan: some plan writes them, or joins them with
-  // another.
+  // Arguments and state storages that affect the choice of a plan: some plan writes them, or merges them with another.
   const std::vector<uint8_t>& arg_matters() const { return arg_matters_; }
   const std::vector<uint8_t>& state_matters() const { return state_matters_; }
   bool patterns_matter() const { return patterns_matter_; }
   bool writes_states() const { return writes_states_; }
 
-  // The request of a library call for views whose sizes are known. kInternal if one is not.
+  // Returns the request of a library call for views whose sizes are known. kInternal if a size is not known.
   absl::StatusOr<LibraryRequest> RequestOf(const ExecutablePlan& plan, const fb::LibraryCallT& call,
                                            const ExprValues& values) const;
 
  private:
   Executable() = default;
-  // A call of an eager-order plan: its kernels are those of `outer`.
+  // Makes a call of an eager-order plan: its kernels are those of `outer`.
   static absl::StatusOr<std::shared_ptr<const Executable>> MakeCall(Executable& outer, const fb::BundleT& bundle);
   absl::Status Init();
   absl::Status ChooseTarget();
@@ -122,7 +122,7 @@ class Executable : public Program {
   std::unique_ptr<fb::BundleT> own_bundle_;  // null in a call of an eager-order plan
   const fb::BundleT* bundle_ = nullptr;
   ProgramOptions options_;
-  std::shared_ptr<const std::vector<KernelEntry>> kernels_;  // those of the calls, too
+  std::shared_ptr<const std::vector<KernelEntry>> kernels_;  // including those of the calls
   std::vector<ExecutablePlan> plans_;
   std::vector<std::vector<std::shared_ptr<const Executable>>> eager_calls_;  // by plan
   std::vector<uint8_t> late_expr_;

@@ -1,7 +1,7 @@
 // The instance: binds a plan to a call's sizes, and runs it. Internal.
 //
 // A call checks the arguments against the signature and reads the symbols (signature.cc), finds shared memory and
-// chooses a plan (classify.cc), binds it to the symbols, or takes the binding of an earlier call with the same symbols
+// chooses a plan (classify.cc), binds it to the symbols, or reuses the binding of an earlier call with the same symbols
 // (bind.cc), sets the addresses, runs the steps (steps.cc), and returns the results (executor.cc).
 #ifndef SMELT_RUNTIME_EXECUTOR_H_
 #define SMELT_RUNTIME_EXECUTOR_H_
@@ -38,7 +38,7 @@ struct BoundView {
   int64_t* strides = nullptr;
   int64_t offset = 0;  // elements
   int64_t elements = 0;
-  int64_t low = 0, high = 0;  // bytes it reaches, from the slot's origin; both 0 if empty
+  int64_t low = 0, high = 0;  // bytes that it reaches, from the slot's origin; both 0 if empty
 };
 
 // A plan for one set of symbol values.
@@ -47,7 +47,7 @@ struct BoundPlan {
   ExprValues values;
   std::vector<int64_t> pool;  // of the views' sizes and strides
   std::vector<BoundView> views;
-  absl::Status refusal;  // a prologue check that sizes alone decide
+  absl::Status refusal;  // of a prologue check that depends only on sizes
 
   struct Patch {
     int word;        // in `words`
@@ -57,7 +57,7 @@ struct BoundPlan {
     KernelEntry entry = nullptr;
     int first_word = 0, num_words = 0;
     int64_t tiles = 0, chunk = 0, chunks = 0;
-    bool slow = false;  // words or views known only while it runs
+    bool slow = false;  // some words or views are known only during the run
     bool sequential = false;
   };
   std::vector<int64_t> words;
@@ -69,18 +69,18 @@ struct BoundPlan {
   std::vector<ArgWord> arg_words;
   std::vector<Launch> launches;                                // by step
   std::vector<std::shared_ptr<const PreparedOp>> library_ops;  // by step; null: prepared when it runs
-  // By slot: the address of its memory when the words were last patched, and the bytes that its views reach.
+  // By slot: the address of its memory at the last patch of the words, and the bytes that its views reach.
   std::vector<char*> patched;
   std::vector<int64_t> low, high;
   std::vector<int64_t> slot_bytes;  // Arena, Fresh; else -1
-  int bad_view = -1;                // one that does not lie in its slot, which every call comes to
+  int bad_view = -1;                // a view that is not inside its slot, for every call
   std::vector<int> call_slots;      // slots whose address may change from call to call
   std::vector<int> call_checks;     // prologue checks that need addresses
   int64_t arena_bytes = 0;
-  uint64_t arena_generation = 0;  // whose addresses the arena's and states' words hold
+  uint64_t arena_generation = 0;  // the generation of the addresses in the arena's and states' words
 };
 
-// Memory for results, which is reused once the caller has dropped it.
+// Memory for results, which is reused once the caller has released it.
 class OutputAllocator {
  public:
   explicit OutputAllocator(GuardPages guard) : guard_(guard) {}
@@ -108,7 +108,7 @@ class Executor : public Instance {
   absl::Status ReadSymbols(absl::Span<const Datum> args);
   absl::Status OutOfRange(const fb::SymbolDefT& s, int64_t value) const;
   absl::Status CheckSizes(absl::Span<const Datum> args);
-  // Checks the arguments' strides, for a plan that needs those of the export. Sets to_copy_.
+  // Checks the arguments' strides, for a plan that needs the exported ones. Sets to_copy_.
   absl::Status CheckStrides(absl::Span<const Datum> args, const ExecutablePlan& plan);
   bool HasExportedStrides(int arg, const Tensor& t) const;
   bool MayBeCopied(int arg, const Tensor& t, const ExecutablePlan& plan) const;
@@ -146,11 +146,10 @@ class Executor : public Instance {
     bool elsewhere = false;      // not at its exported place in a storage of its own; the state is then `state`
     bool other_strides = false;  // than at export: read from a copy
     int state = -1;
-    int64_t shift = 0;  // bytes: what the plans count as the storage's first byte lies so far behind it
+    int64_t shift = 0;  // the distance in bytes from the storage's first byte to what the plans treat as the first byte
   };
-  // If a call gave states other memory, the plans work there from now on, except where another state should have come
-  // along. From memory that only its owner keeps alive a state takes the contents. Leaves everything as it was if it
-  // fails.
+  // If a call gave states other memory, the plans use it from now on, unless another state should share it. If only the
+  // caller keeps that memory alive, its contents are copied to the state. Changes nothing on failure.
   absl::Status AdoptReplacedStates();
   absl::Status TryToAdoptReplacedStates();
   absl::Status TryToResetStates();
@@ -159,16 +158,15 @@ class Executor : public Instance {
   bool FindPlace(int state, StatePlace* place) const;
   bool IsLaidOutAsExported(size_t state) const;
   bool HasItsSizes(size_t state) const;
-  // Checks that all states lie where the compiled plans can read them. Programs in eager order need only their sizes
+  // Checks that all states are where the compiled plans can read them. Programs in eager order need only their sizes
   // and dtypes.
   absl::Status CheckStates() const;
   absl::Status MovedStateError(int state) const;
   // Returns whether the program runs with the sizes that the states have.
   bool SizesFit(const fb::EagerProgramT& program) const;
-  // Returns whether the plan can read the states where they are; `why` describes one that it cannot read.
+  // Returns whether the plan can read the states where they are; `why` describes a state that it cannot read.
   bool PlacesFit(const ExecutablePlan& plan, absl::Status* why) const;
-  // Returns the address that the plan takes for the first byte of a state's storage, of which it reaches the bytes
-  // [low, high).
+  // Returns the address that the plan uses as the first byte of a state's storage; it accesses the bytes [low, high).
   absl::StatusOr<char*> PlaceOf(int storage, int64_t low, int64_t high);
   Geometry ExportedGeometry(int state) const;
 
@@ -191,8 +189,8 @@ class Executor : public Instance {
   // Sets inputs_ and outputs_. The op stays valid until the next call of this method.
   absl::StatusOr<const PreparedOp*> CompleteLibraryCall(const fb::LibraryCallT& l, int step);
   absl::Status RunLibrary(const fb::LibraryCallT& l, int step);
-  // Runs the library call at `index` and the launch behind it, its epilogue: on each part of the result while that lies
-  // in the near caches, if the operator reports parts that are whole tiles.
+  // Runs the library call at `index` and the following launch, its epilogue: on each part of the result while that is
+  // in the inner caches, if the operator reports parts that are whole tiles.
   absl::Status RunWithEpilogue(int block, int index);
   void RememberBefore(int step);
   absl::Status RunCopy(const fb::CopyT& c);
@@ -203,7 +201,7 @@ class Executor : public Instance {
   absl::Status RunComputeNumber(const fb::ComputeNumberT& c);
   absl::Status RunRandom(const fb::RandomT& r);
   absl::Status Allocate(int slot);
-  // Prepares a view for use: binds it to the data's sizes if necessary, and checks that it is in bounds of its slot.
+  // Prepares a view for use: binds it to sizes from data if necessary, and checks that it is inside its slot.
   absl::Status UseView(int v);
   char* Address(int v) const {
     const fb::ViewT& view = *plan_->plan->views[v];
@@ -217,20 +215,20 @@ class Executor : public Instance {
   // --- eager.cc ---
   friend class EagerRun;
   absl::Status RunEager(int plan, absl::Span<const Datum> args, std::vector<Datum>* outputs);
-  // Called before the first write to memory that the caller sees, so that a later refusal leaves no trace.
+  // Called before the first write to memory that the caller sees, so that a later refusal can undo it.
   void RememberWritten();
   void PutBack();
-  // Called if another plan was chosen and has found that it has no answer (`why`).
+  // Called if another plan was chosen and has found that it cannot give the result (`why`).
   absl::Status RunEagerInstead(absl::Span<const Datum> args, std::vector<Datum>* outputs, const absl::Status& why);
 
   // --- executor.cc ---
   // RunInto, but for memory that cannot be had before a plan is bound: throws then.
   absl::Status Call(absl::Span<const Datum> args, std::vector<Datum>* outputs);
-  // " (may have been written: x, cache)": everything visible to the caller that the plan changes.
+  // Returns " (may have been written: x, cache)": everything visible to the caller that the plan changes.
   std::string WrittenNames(const ExecutablePlan& plan) const;
   absl::Status SetAddresses(absl::Span<const Datum> args, std::vector<Datum>* outputs);
   absl::Status CheckCall();
-  // Uses a tensor of the caller's as the memory of a fresh slot, if that is possible.
+  // Uses a tensor of the caller as the memory of a fresh slot, if that is possible.
   bool Adopt(int output, const Tensor& t, absl::Span<const Datum> args);
   absl::Status Finish(absl::Span<const Datum> args, std::vector<Datum>* outputs);
   absl::Status Build(const fb::OutputRefT& o, absl::Span<const Datum> args, Datum* out);
@@ -251,7 +249,7 @@ class Executor : public Instance {
   std::vector<StatePlace> places_;       // by storage
   std::vector<int> elsewhere_;           // storages whose place is `elsewhere`
   std::vector<Tensor> state_copies_;     // by storage: of states with other strides
-  bool state_geometry_changed_ = false;  // some state lies where no compiled plan reads it
+  bool state_geometry_changed_ = false;  // some state is where no compiled plan reads it
 
   // The values of the current call.
   std::vector<int64_t> symbols_;
@@ -265,7 +263,7 @@ class Executor : public Instance {
   std::vector<Register> registers_;
   absl::Span<const Datum> args_;
   std::vector<int> to_copy_;  // arguments with other strides than the chosen plan needs
-  // The layouts of the results in that case, by output; empty if the plan's own layouts are right.
+  // The layouts of the results in that case, by output; empty if the plan's own layouts are correct.
   std::vector<EvaluatedLayout> result_layouts_;
   std::vector<Datum> copied_args_;  // as InExportedStrides gives them
   std::vector<Tensor> copies_;      // by argument, kept for the next call
@@ -275,9 +273,9 @@ class Executor : public Instance {
   std::vector<char*> base_;                        // by slot: its origin
   std::vector<std::shared_ptr<Storage>> storage_;  // by slot: Fresh and Heap, and arguments' (as before the call)
   std::vector<int64_t> origin_;                    // by slot: base_ - start of its storage, bytes
-  std::vector<uint8_t> adopted_;                   // by output: computed right into the caller's tensor
+  std::vector<uint8_t> adopted_;                   // by output: computed directly into the caller's tensor
   bool written_visibly_ = false;
-  // By plan: for errors after the first write. The second is used when there is no memory for text.
+  // By plan: text for errors after the first write. The second is used when there is no memory for text.
   std::vector<std::string> written_names_;
   std::vector<absl::Status> out_of_memory_;
   // For a plan that may refuse late: the contents of the caller's memory before the first write to it.
@@ -288,12 +286,12 @@ class Executor : public Instance {
   std::vector<Remembered> remembered_;
   std::vector<char> remembered_bytes_;
   int64_t status_[8] = {};
-  std::shared_ptr<const PreparedOp> late_op_;  // of sizes that the binding did not know
+  std::shared_ptr<const PreparedOp> late_op_;  // for sizes that the binding did not know
   std::vector<char*> inputs_, outputs_;
 
   std::vector<std::vector<std::unique_ptr<BoundPlan>>> bound_plans_;  // by plan, the last used first
   std::vector<std::vector<std::unique_ptr<Executor>>> eager_calls_;   // by plan: made when they are first called
-  std::vector<std::vector<StepTime>> step_times_;                     // by plan and step; empty: they are not taken
+  std::vector<std::vector<StepTime>> step_times_;                     // by plan and step; empty: not measured
   GuardPages guard_;
   std::shared_ptr<Storage> arena_;
   std::vector<std::shared_ptr<Storage>> guarded_;  // with guard pages: each arena slot's own
@@ -310,7 +308,7 @@ inline bool IsExpanded(const Geometry& g) {
   return false;
 }
 
-// Returns whether a copy of t in the exported strides serves as well: at most the order of the strides can be observed
+// Returns whether a copy of t in the exported strides can replace it: at most the order of the strides can be observed
 // (in_order).
 bool CopyIsAsGood(const Tensor& t, absl::Span<const int64_t> exported, bool in_order);
 

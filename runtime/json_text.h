@@ -1,4 +1,4 @@
-// JSON of untrusted origin, read and written without exceptions and without deep recursion.
+// Reads and writes untrusted JSON without exceptions and without deep recursion.
 #ifndef SMELT_RUNTIME_JSON_TEXT_H_
 #define SMELT_RUNTIME_JSON_TEXT_H_
 
@@ -14,8 +14,8 @@ namespace smelt {
 // text that is not JSON or is nested deeper than 200 levels.
 absl::StatusOr<nlohmann::json> ParseJsonText(absl::string_view text, absl::string_view where);
 
-// `json` as text, on one line unless `indent` is given. Strings may hold any bytes: invalid UTF-8 becomes U+FFFD, where
-// `dump()` would throw.
+// Returns `json` as text, on one line unless `indent` is given. Strings may hold any bytes: invalid UTF-8 becomes
+// U+FFFD, where `dump()` would throw.
 template <typename Json>
 std::string JsonText(const Json& json, int indent = -1) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);

@@ -23,12 +23,12 @@ inline std::array<uint32_t, 4> PhiloxBlock(uint64_t seed, uint64_t counter) {
   return {c[0], c[1], c[2], c[3]};
 }
 
-// A state like a buffer: the next draw depends on it alone.
+// A state like a buffer: the next draw depends only on it.
 struct Generator {
   uint64_t seed = 0;
   uint64_t next = 0;  // of 64-bit draws
 
-  // Draw number `i` from here; advance with `next += n`.
+  // Returns draw number `i` from the current position; advance with `next += n`.
   uint64_t At(uint64_t i) const {
     const uint64_t n = next + i;
     const std::array<uint32_t, 4> block = PhiloxBlock(seed, n / 2);

@@ -7,7 +7,7 @@
 //
 // The caller sees what eager PyTorch shows. Arguments that the model writes are written in place. Arguments whose
 // geometry it changes (t_, resize_) have another geometry afterwards. Outputs share memory with arguments, buffers and
-// each other as they would in PyTorch, and an output that is an argument is that very tensor.
+// each other as they would in PyTorch, and an output that is an argument is the same tensor.
 //
 // A Program is immutable and shared by threads. An Instance owns everything that changes (buffers, working memory, the
 // random generator) and is used by one caller at a time. Loading verifies the bundle's header, metadata and code; the
@@ -34,7 +34,7 @@ namespace smelt {
 struct ProgramOptions {
   int threads = 0;              // an instance uses at most this many; 0: one per core
   bool verify_weights = false;  // read all weights and compare their digests
-  std::string target;           // "x86-64-v3": that one or an error; empty: the best that this machine runs
+  std::string target;           // "x86-64-v3": this target or an error; empty: the best that this machine runs
 };
 
 enum class ValueKind { kTensor, kInt, kFloat, kBool, kNone, kString, kComplex };
@@ -45,7 +45,7 @@ struct ArgInfo {
   DType dtype = DType::kFloat32;  // of a tensor
   // Sizes that are the same in every call; -1 for sizes that vary.
   std::vector<int64_t> sizes;
-  bool has_constant = false;  // the value is baked in: another one is refused
+  bool has_constant = false;  // the value is compiled in: a call with another one is refused
   Datum constant;
 };
 
@@ -60,19 +60,19 @@ struct StateInfo {
   int storage = 0;  // states with the same number share memory
   DType dtype = DType::kFloat32;
   Geometry geometry;
-  bool is_mutated = false;  // some call writes it or hands it out
+  bool is_mutated = false;  // some call writes it or returns it
 };
 
 class Instance;
 
 class Program {
  public:
-  // Loads a bundle. Codes: kNotFound, kPermissionDenied; kDataLoss (not a bundle, truncated, corrupt), kInvalidArgument
-  // (a graph); kUnimplemented (a newer format); kFailedPrecondition (no target of the bundle fits this machine: the
-  // message names the missing feature); kResourceExhausted.
+  // Loads a bundle. Error codes: kNotFound, kPermissionDenied; kDataLoss (not a bundle, truncated, corrupt),
+  // kInvalidArgument (a graph); kUnimplemented (a newer format); kFailedPrecondition (no target of the bundle fits this
+  // machine: the message names the missing feature); kResourceExhausted.
   static absl::StatusOr<std::shared_ptr<const Program>> Load(absl::string_view path,
                                                              const ProgramOptions& options = {});
-  // Copies the bytes. `name` stands for the path in messages.
+  // Copies the bytes. `name` replaces the path in messages.
   static absl::StatusOr<std::shared_ptr<const Program>> LoadFromMemory(absl::Span<const uint8_t> bytes,
                                                                        const ProgramOptions& options = {},
                                                                        absl::string_view name = "(memory)");
@@ -84,7 +84,7 @@ class Program {
   const std::vector<ResultInfo>& results() const { return results_; }
   std::vector<std::string> output_names() const;
   const std::vector<StateInfo>& states() const { return states_; }
-  int64_t packed_weight_bytes() const;  // memory that packing took so far
+  int64_t packed_weight_bytes() const;  // memory used by packing so far
 
  protected:
   friend class Instance;
@@ -96,7 +96,7 @@ class Program {
   std::vector<StateInfo> states_;
 };
 
-// The plan of the bundle that ran: it depends on which arguments share memory.
+// The plan of the bundle that ran, which depends on the arguments that share memory.
 enum class AliasVariant { kDistinct, kDuplicate, kOverlap, kEagerOrder };
 const char* Name(AliasVariant v);  // "distinct", "duplicate", "overlap", "eager-order"
 
@@ -115,10 +115,10 @@ struct InstanceOptions {
   // For tests: every buffer of the instance (results, working memory by slot, states) ends or begins at an inaccessible
   // page. Slow.
   GuardPages guard = GuardPages::kNone;
-  bool time_steps = false;  // Instance::step_times has them: some 50 ns a step
+  bool time_steps = false;  // measures Instance::step_times; about 50 ns per step
 };
 
-// The time of a step of a plan, as `smelt inspect` numbers them.
+// The time of a step of a plan, numbered as in `smelt inspect`.
 struct StepTime {
   int plan = 0, block = 0, step = 0;
   int64_t runs = 0;
@@ -132,13 +132,13 @@ class Instance {
                                                           const InstanceOptions& options = {});
   virtual ~Instance() = default;
 
-  // Runs the model. Allocates nothing but the outputs at sizes that it has seen.
+  // Runs the model. Allocates nothing but the outputs for sizes that occurred before.
   //
   // kInvalidArgument: the arguments do not fit the model's signature. kFailedPrecondition: PyTorch would refuse the
-  // call, too, or the bundle has no plan for this way of sharing memory. Both are returned before anything is written,
-  // except where only the data decide. Then small writes (64 KiB) are undone; for larger ones the message names the
-  // arguments that may have been written. kResourceExhausted: there is no memory for the call; nothing was written, or
-  // the message names what may have been.
+  // call too, or the bundle has no plan for this way of sharing memory. Both are returned before anything is written,
+  // except if they depend on the data. Then small writes (64 KiB) are undone; for larger ones the message names the
+  // arguments that may have been written. kResourceExhausted: there is not enough memory for the call; nothing was
+  // written, or the message names what may have been.
   absl::StatusOr<std::vector<Datum>> Run(absl::Span<const Datum> args);
   absl::StatusOr<std::vector<Datum>> Run(std::initializer_list<Datum> args) {
     return Run(absl::Span<const Datum>(args.begin(), args.size()));
@@ -149,7 +149,7 @@ class Instance {
   // with an argument, else by a copy). If it holds None, the result is as above. *outputs must have as many elements as
   // the model has outputs, or none.
   virtual absl::Status RunInto(absl::Span<const Datum> args, std::vector<Datum>* outputs) = 0;
-  // The times of the steps that ran so far; none unless InstanceOptions::time_steps.
+  // Returns the times of the steps that have run; empty unless InstanceOptions::time_steps is set.
   virtual std::vector<StepTime> step_times() const = 0;
 
   const CallStats& last_call() const { return stats_; }
@@ -157,10 +157,10 @@ class Instance {
   // Returns the state's own tensor, whose storage is the instance's. The caller must not write a parameter that no call
   // writes.
   virtual Tensor state(int index) const = 0;
-  // Resets the contents and geometry of all states to those in the bundle, in the present storages. Returns
-  // kResourceExhausted if memory is short; then the states are as they were.
+  // Resets the contents and geometry of all states to those in the bundle, in the current storages. Returns
+  // kResourceExhausted if memory is short; then the states are unchanged.
   virtual absl::Status ResetStates() = 0;
-  // From here on random draws are a function of the seed and of the calls.
+  // Makes later random draws a function of the seed and of the calls.
   virtual void Seed(uint64_t seed) = 0;
 
  protected:

@@ -18,8 +18,7 @@ namespace smelt {
 
 class SafetensorsFile {
  public:
-  // The file is untrusted: offsets, sizes and names are checked; entries may not overlap the header or reach past the
-  // end.
+  // The file is untrusted: offsets, sizes and names are checked; entries may not overlap the header or exceed the end.
   static absl::StatusOr<std::unique_ptr<SafetensorsFile>> Read(const std::string& path);
 
   struct Entry {
@@ -40,8 +39,8 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
-// Contiguous copies of the tensors, by name, and texts for the header's __metadata__. The file is written whole or not
-// at all.
+// Writes contiguous copies of the tensors, by name, and texts for the header's __metadata__. The file is written as a
+// whole or not at all.
 absl::Status WriteSafetensors(const std::string& path, const std::map<std::string, Tensor>& tensors,
                               const std::map<std::string, std::string>& metadata = {});
 

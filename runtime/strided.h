@@ -1,4 +1,4 @@
-// Walks strided memory: copies between geometries, elements as numbers.
+// Operations on strided memory: copies between geometries, elements as numbers.
 #ifndef SMELT_RUNTIME_STRIDED_H_
 #define SMELT_RUNTIME_STRIDED_H_
 
@@ -27,8 +27,8 @@ struct StridedSpan {
 };
 
 // Copies element by element, with equal sizes and `item_bytes` each. Source and destination may be the same memory with
-// the same strides, but must not overlap otherwise. Large copies are spread over the pool (not if it is null). The rank
-// is at most 64. Allocates nothing up to rank 8.
+// the same strides, but must not overlap otherwise. Large copies are divided among the pool's threads (not if it is
+// null). The rank is at most 64. Allocates nothing up to rank 8.
 void CopyStrided(char* dst, absl::Span<const int64_t> dst_strides, const char* src,
                  absl::Span<const int64_t> src_strides, absl::Span<const int64_t> sizes, int item_bytes,
                  ThreadPool* pool = nullptr, int width = 1);
@@ -56,7 +56,7 @@ void ForEachElement(const StridedSpan& s, F f) {
 // Returns one element as a number; for complex ones the real part.
 double LoadDouble(const void* p, DType t);
 int64_t LoadInt(const void* p,
-                DType t);  // floating point is truncated; NaN and what does not fit: unspecified, no trap
+                DType t);  // floating point is truncated; NaN and values out of range: unspecified, no trap
 std::complex<double> LoadComplex(const void* p, DType t);
 // Rounds once to the dtype; integers are truncated, and bools are != 0.
 void StoreDouble(void* p, DType t, double v);

@@ -1,5 +1,5 @@
-// The runtime's threads. The caller cuts work into chunks, which must not depend on the number of threads: then results
-// do not either.
+// The runtime's threads. The caller divides work into chunks, which must not depend on the number of threads, so that
+// results do not either.
 //
 //   ThreadPool pool(4);                             // the caller's thread is one of them
 //   pool.For(chunks, 4, [&](int64_t chunk) { ... });
@@ -24,14 +24,14 @@ class ThreadPool {
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
 
-  // The process's pool, as wide as the machine; its threads start with the first parallel work.
+  // Returns the process's pool, with one thread per core; its threads start with the first parallel work.
   static ThreadPool& Shared();
 
   int threads() const { return threads_; }
 
   // Runs f(0) ... f(count - 1), each once, in any order, by at most `width` threads; returns when all are done. While
   // another caller uses the pool, all of it runs on the caller's thread. Allocates nothing except the threads at the
-  // first work; it does without threads that the system refuses. If a call of f throws, calls that have not begun are
+  // first work; it works without threads that the system refuses. If a call of f throws, calls that have not begun are
   // left out, and the exception reaches the caller when the others are done.
   template <typename F>
   void For(int64_t count, int width, F&& f) {
@@ -53,7 +53,7 @@ class ThreadPool {
   void Drain();
 
   const int threads_;
-  std::mutex caller_;  // held by whose work runs
+  std::mutex caller_;  // held by the caller whose work runs
   std::mutex mutex_;
   std::condition_variable wake_, done_;
   std::vector<std::thread> workers_;
@@ -61,7 +61,7 @@ class ThreadPool {
 
   // The current work. Written under mutex_ before the epoch is raised.
   uint64_t epoch_ = 0;
-  std::atomic<uint64_t> epoch_hint_ = 0;  // what spinning workers look at
+  std::atomic<uint64_t> epoch_hint_ = 0;  // read by spinning workers
   int width_ = 0;
   Body body_ = nullptr;
   void* context_ = nullptr;

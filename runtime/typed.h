@@ -1,11 +1,11 @@
-// Tensors whose dtype, rank and sizes are part of their C++ type. The headers of smelt_cc_library are made of these.
+// Tensors whose dtype, rank and sizes are part of their C++ type, as used in the headers of smelt_cc_library.
 //
 //   auto x = smelt::TensorOf<float, 8, 64>::Empty();
 //   auto y = smelt::TensorOf<float, smelt::kAnySize, 64>::Empty(batch);   // a size that varies is given
 //   x.at(3, 5) = 1;
 //   net::Inputs in{.image = x};                                          // another type does not compile
 //
-// Like Tensor, a TensorOf is a handle: copies of it are the same tensor. There is none without memory.
+// Like Tensor, a TensorOf is a handle: copies of it are the same tensor. It always has memory.
 #ifndef SMELT_RUNTIME_TYPED_H_
 #define SMELT_RUNTIME_TYPED_H_
 
@@ -107,7 +107,7 @@ class TensorOf {
     ((offset += static_cast<int64_t>(index) * t_.strides()[dim++]), ...);
     return data()[offset];
   }
-  // For tensors without gaps only (those that this class made are).
+  // Only for tensors without gaps (which includes all that this class makes).
   absl::Span<T> elements() const { return absl::MakeSpan(data(), static_cast<size_t>(NumElements())); }
   void Fill(T value) const { std::fill_n(data(), NumElements(), value); }
 
@@ -124,7 +124,7 @@ class TensorOf {
   Tensor t_;
 };
 
-// For generated code: loads a bundle, which must be the one that the code was made for.
+// For generated code: loads a bundle, which must be the one for which the code was generated.
 absl::StatusOr<std::shared_ptr<const Program>> LoadBundleFile(absl::string_view path, absl::string_view header_digest,
                                                               const ProgramOptions& options);
 

@@ -32,7 +32,7 @@ class Datum {
   bool IsString() const { return std::holds_alternative<std::string>(v_); }
   bool IsComplex() const { return std::holds_alternative<std::complex<double>>(v_); }
 
-  // Each accessor is for its kind only.
+  // Each accessor is only for its own kind.
   const Tensor& tensor() const { return std::get<Tensor>(v_); }
   int64_t as_int() const { return std::get<int64_t>(v_); }
   double as_float() const { return std::get<double>(v_); }

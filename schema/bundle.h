@@ -26,14 +26,14 @@ inline constexpr uint32_t kBundleFormat = 1;
 // The calling convention of kernels (fuser/kernel_spec.h).
 inline constexpr uint32_t kKernelAbi = 1;
 
-// The metadata segment's bytes. Deterministic.
+// Returns the bytes of the metadata segment. Deterministic.
 std::string EncodeBundle(const fb::BundleT& bundle);
 
-// Decodes the structure of the table only; nothing in it can be trusted yet. Memory is bounded by a small multiple of
+// Decodes only the structure of the table; its contents are still untrusted. Memory is bounded by a small multiple of
 // the input.
 absl::StatusOr<std::unique_ptr<fb::BundleT>> DecodeBundle(absl::Span<const uint8_t> bytes);
 
-// Verifies the meaning. `container` may be null (a bundle that is not packed yet); then segments are not checked.
+// Verifies the contents. `container` may be null (a bundle that is not packed yet); then segments are not checked.
 // Returns kDataLoss, or kUnimplemented for a newer format; the message names the plan, the step and the field. Linear
 // in the bundle.
 absl::Status VerifyBundle(const fb::BundleT& bundle, const Container* container);
@@ -43,7 +43,7 @@ inline size_t OperandsOf(fb::NumberFunction f) {
   return f == fb::NumberFunction::Float || f >= fb::NumberFunction::neg ? 1 : 2;
 }
 
-// Decode and verify the container's metadata.
+// Decodes and verifies the container's metadata.
 absl::StatusOr<std::unique_ptr<fb::BundleT>> LoadBundle(const Container& container);
 
 }  // namespace smelt

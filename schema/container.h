@@ -82,11 +82,11 @@ class Container {
     const Segment& s = segments_[segment];
     return absl::Span<const uint8_t>(data_ + s.offset, static_cast<size_t>(s.size));
   }
-  // Reads the whole segment. Returns kDataLoss if the bytes differ from those that were written.
+  // Reads the whole segment. Returns kDataLoss if the bytes differ from the written ones.
   absl::Status VerifyDigest(int segment) const;
 
-  // Makes a segment's pages executable (and keeps them readable), in place where the file's mapping allows it, else in
-  // a private copy. The address stays valid as long as the container. Only for kCode; its digest was checked by Open.
+  // Makes a segment's pages executable (and keeps them readable), in place if the file's mapping allows it, else in a
+  // private copy. The address stays valid as long as the container. Only for kCode, whose digest Open has checked.
   absl::StatusOr<const uint8_t*> MapExecutable(int segment) const;
 
   // A private, writable view of bytes [offset, offset + size) of a segment: pages are copied when they are written. The
@@ -108,13 +108,13 @@ class Container {
   std::vector<Segment> segments_;
 };
 
-// Writes a container to a file, in order, without holding segments in memory; the file has its name when Finish()
-// returns (OutputFile). Destroyed before that, it leaves nothing behind. A container for a device or a pipe, whose
-// header could not be written last, is held in memory until then.
+// Writes a container to a file, in order, without holding segments in memory; the file gets its name when Finish()
+// returns (OutputFile). If it is destroyed before that, it leaves nothing behind. A container for a device or a pipe,
+// whose header could not be written last, is held in memory until then.
 class ContainerWriter {
  public:
   static absl::StatusOr<ContainerWriter> Create(absl::string_view path, ContentKind content);
-  // Writes into memory: take the bytes with FinishToString().
+  // Writes into memory; FinishToString() returns the bytes.
   static ContainerWriter InMemory(ContentKind content);
   ContainerWriter(ContainerWriter&& other) = default;
   ContainerWriter& operator=(ContainerWriter&& other) = delete;
@@ -150,8 +150,8 @@ class ContainerWriter {
   std::vector<Segment> segments_;
 };
 
-// For tests that mutate containers: sets the digests of the segments and the header to those of the bytes, as far as
-// the header and the table can be read at all.
+// For tests that mutate containers: sets the digests of the segments and the header to match the bytes, as far as the
+// header and the table can be read at all.
 void ResealContainer(std::string& bytes);
 
 }  // namespace smelt

@@ -1,12 +1,12 @@
-// Graphs as files (.smg): structure in FlatBuffers (graph.fbs), the contents of weights as a page-aligned segment,
-// mapped when read.
+// Encodes graphs as files (.smg): structure in FlatBuffers (graph.fbs), the contents of weights as a page-aligned
+// segment that is mapped when read.
 //
 //   SMELT_RETURN_IF_ERROR(WriteGraphFile(graph, "net.smg"));
 //   SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Graph> g, ReadGraphFile("net.smg"));
 //   PrintGraph(*g) == PrintGraph(graph)   // ids may differ, all else is equal
 //
-// Equal graphs give equal bytes. Decoding trusts nothing: a corrupt or hostile file is an error that says what is
-// wrong, never a crash; memory is bounded by a small multiple of the file's size.
+// Equal graphs give equal bytes. Decoding trusts nothing: a corrupt or hostile file gives an error with the reason,
+// never a crash; memory is bounded by a small multiple of the file's size.
 #ifndef SMELT_SCHEMA_GRAPH_CODEC_H_
 #define SMELT_SCHEMA_GRAPH_CODEC_H_
 
@@ -37,7 +37,7 @@ struct ReadGraphOptions {
 };
 // Weights are mapped privately: they may be written, and the file does not change. Errors begin with the path.
 absl::StatusOr<std::unique_ptr<Graph>> ReadGraphFile(absl::string_view path, const ReadGraphOptions& options = {});
-// The same from a container in memory.
+// The same for a container in memory.
 absl::StatusOr<std::string> EncodeGraphFile(const Graph& g);
 absl::StatusOr<std::unique_ptr<Graph>> DecodeGraphFile(absl::Span<const uint8_t> bytes,
                                                        const ReadGraphOptions& options = {});

@@ -1,4 +1,4 @@
-// Numbers that encoder and decoder of graphs agree on. Private to schema.
+// Limits that encoder and decoder of graphs share. Private to schema.
 #ifndef SMELT_SCHEMA_GRAPH_LIMITS_H_
 #define SMELT_SCHEMA_GRAPH_LIMITS_H_
 
@@ -9,7 +9,7 @@ namespace smelt {
 inline constexpr uint32_t kGraphFormat = 1;
 inline constexpr uint32_t kNumberedName = 0x80000000u;  // Value.name: the rest is the number that is the name
 inline constexpr int64_t kStorageAlignment = 64;
-inline constexpr int kWeightsSegment = 1;  // the encoder's; a reader takes what the file says
+inline constexpr int kWeightsSegment = 1;  // the encoder's; a reader uses the number in the file
 // A FlatBuffer holds 2 GiB.
 inline constexpr int64_t kMaxNodes = 10'000'000;
 inline constexpr int64_t kMaxConstantBytes = int64_t{1} << 30;

@@ -13,11 +13,11 @@ namespace smelt {
 // A tensor input without strides is contiguous. Unimplemented: names every tensor input that lacks a dtype or sizes.
 absl::Status CompleteInputTypes(Graph& g);
 
-// Gives results without a name the name of their value in the text, each name once; numbers are not names. Returns
-// whether any result was named.
+// Names each unnamed result after its value in the text, each name once; numbers are not names. Returns whether any
+// result was named.
 bool NameOutputs(Graph& g);
 
-// "complete-input-types" does both. It stands before inference, which starts from the inputs.
+// "complete-input-types" does both. It runs before inference, which starts from the inputs.
 Pass CompleteInputTypesPass();
 
 }  // namespace smelt

@@ -1,4 +1,4 @@
-// Results that are tuples or lists become their elements, as in a signature of torch.export.
+// Replaces results that are tuples or lists by their elements, as in a signature of torch.export.
 //
 //   return (%t), %t = prim::TupleConstruct(%a, %l), %l = prim::ListConstruct(%b, %c)   ->   return (%a, %b, %c)
 #ifndef SMELT_SCRIPT_FLATTEN_OUTPUTS_H_
@@ -15,7 +15,7 @@ namespace smelt {
 // Replaces lists too: those with a known number of elements that nothing changes. An operator's list is unpacked.
 absl::Status ReturnElements(Graph& g);
 
-// Replaces tuples alone. Returns a copy, or null if no result is a tuple.
+// Replaces only tuples. Returns a copy, or null if no result is a tuple.
 std::unique_ptr<Graph> FlattenOutputs(const Graph& imported);
 
 // "return-elements". Needs types: the types of a list's elements give their number.

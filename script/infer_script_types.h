@@ -10,7 +10,7 @@
 
 namespace smelt {
 
-// The option of the pass: a program that must stay as it was written is not simplified.
+// The option of the pass: a program that must remain as it was written is not simplified.
 struct ScriptOptions {
   bool simplify = true;
 };

@@ -15,7 +15,8 @@ std::optional<bool> KnownCondition(const Graph& g, ValueId v);
 // Returns a known number as a double: constants, and integers known from sizes that a double holds exactly.
 std::optional<double> KnownNumber(const Graph& g, ValueId v);
 
-// Returns the block of a prim::If whose condition is known; invalid if it is not, or if that block raises an exception.
+// Returns the block of a prim::If that its condition selects; invalid if the condition is unknown, or if that block
+// raises an exception.
 BlockId KnownBranch(const Graph& g, NodeId branch);
 
 // Replaces a prim::If by the nodes of one of its blocks.

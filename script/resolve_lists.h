@@ -1,11 +1,11 @@
-// Lists that straight code builds (append, insert, pop, l[i] = x, ...) become the lists that each of their readers
-// sees. Later passes need to know only what a list was made of. TorchScript unrolls loops over modules, so most lists
-// are such.
+// Replaces lists that straight-line code builds (append, insert, pop, l[i] = x, ...) by the list that each reader sees.
+// Later passes need to know only the elements that a list was made of. TorchScript unrolls loops over modules, so most
+// lists are of this kind.
 //
 //   ResolveLists(graph);
 //   // %l = prim::ListConstruct(%a); aten::append(%l, %b); aten::cat(%l, 0)   ->   cat([%a, %b], 0)
 //
-// A list stays as it is if a loop or a branch changes it, if it is passed on as an object, or if an index is not known.
+// A list is not changed if a loop or a branch changes it, if it is passed on as an object, or if an index is not known.
 #ifndef SMELT_SCRIPT_RESOLVE_LISTS_H_
 #define SMELT_SCRIPT_RESOLVE_LISTS_H_
 

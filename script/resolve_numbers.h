@@ -1,5 +1,5 @@
-// Turns integers that a trace wrote as tensors into integers again: torch.jit.trace makes a tensor without dims of each
-// size of a shape, computes with it and takes the number out.
+// Turns integers that a trace represents as tensors into integers again: torch.jit.trace makes a 0-dim tensor of each
+// size of a shape, computes with it and reads the number from it.
 //
 //   %n : Long() = prim::NumToTensor(%size); %h : Long() = aten::floor_divide(%n, %two); %i : int = aten::Int(%h)
 //   ->  %i : int = aten::floordiv(%size, 2)
@@ -15,7 +15,7 @@ namespace smelt {
 
 void ResolveNumbers(Graph& g);
 
-// Runs before any pass that looks at integers. Afterwards prim::NumToTensor stands only where a tensor is needed.
+// Runs before any pass that uses integers. Afterwards prim::NumToTensor remains only where a tensor is needed.
 Pass ResolveNumbersPass();
 
 }  // namespace smelt

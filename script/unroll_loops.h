@@ -15,7 +15,7 @@
 
 namespace smelt {
 
-// Returns whether there was one.
+// Returns whether a loop was unrolled.
 bool UnrollLoops(Graph& g);
 
 }  // namespace smelt

@@ -1,4 +1,4 @@
-// smelt cc: a typed C++ header, and the code behind it, for one bundle.
+// smelt cc: generates a typed C++ header, and its implementation, for one bundle.
 #ifndef SMELT_TOOLS_CC_COMMAND_H_
 #define SMELT_TOOLS_CC_COMMAND_H_
 

@@ -1,4 +1,4 @@
-// C++ for one bundle: a header with its inputs and outputs as types, and the code behind it.
+// Generates C++ for one bundle: a header with its inputs and outputs as types, and its implementation.
 //
 //   CcOptions options = {.cc_namespace = "digits", .header = "m/digits.h"};
 //   SMELT_ASSIGN_OR_RETURN(CcFiles files, MakeCc(bundle, container, options));
@@ -14,19 +14,20 @@
 namespace smelt {
 
 struct CcOptions {
-  std::string cc_namespace;  // of what the header declares: "digits", "my::models::digits"
-  std::string header;        // as it is included
-  std::string bundle_path;   // where a program finds the bundle, if it is not linked in
+  std::string cc_namespace;  // of the header's declarations: "digits", "my::models::digits"
+  std::string header;        // as in an #include
+  std::string bundle_path;   // the path at which a program finds the bundle if it is not linked in
   bool embed = true;         // the bundle is linked in
 };
 struct CcFiles {
   std::string header, source;
-  std::string object;  // ELF, the bundle's bytes; if embedded
+  std::string object;  // an ELF file with the bundle's bytes; if embedded
 };
-// Unimplemented for a model that refuses every call. `container_bytes` are those of the bundle's file.
+// Unimplemented for a model that refuses every call. `container_bytes` are the bytes of the bundle's file.
 absl::StatusOr<CcFiles> MakeCc(const fb::BundleT& bundle, absl::string_view container_bytes, const CcOptions& options);
 
-// A relocatable object for x86-64 with `bytes` as read-only data at a page, from the symbol NAME to NAME_end.
+// Returns a relocatable object for x86-64 with `bytes` as page-aligned read-only data, from the symbol NAME to
+// NAME_end.
 std::string MakeDataObject(absl::string_view bytes, const std::string& name);
 
 }  // namespace smelt

@@ -1,5 +1,5 @@
-// Options of smelt's commands: --name=value, --name value, --flag; @FILE stands for the file's lines, one argument
-// each.
+// Parses options of smelt's commands: --name=value, --name value, --flag; @FILE is replaced by the file's lines, one
+// argument each.
 #ifndef SMELT_TOOLS_COMMAND_LINE_H_
 #define SMELT_TOOLS_COMMAND_LINE_H_
 
@@ -24,7 +24,7 @@ class CommandLine {
   std::string Get(absl::string_view name, absl::string_view fallback = "") const;
   // InvalidArgument if it is not an integer in [min, max].
   absl::StatusOr<int64_t> GetInt(absl::string_view name, int64_t fallback, int64_t min, int64_t max) const;
-  // InvalidArgument if one of these options was given: it would have no effect. `where` names the reason: "with
+  // InvalidArgument if one of these options was given, because it would have no effect. `where` names the reason: "with
   // --inputs".
   absl::Status RefuseWithoutEffect(const std::vector<std::string>& names, absl::string_view where) const;
   // InvalidArgument if a file that an option of `writes` names is also that of another of these options, or is read: as
@@ -38,10 +38,10 @@ class CommandLine {
   std::map<std::string, std::string> values_;
 };
 
-// Returns whether two paths lead to one regular file, or would.
+// Returns whether two paths lead to the same regular file, or would if it existed.
 bool AreOneFile(const std::string& a, const std::string& b);
 
-// argv[1..] with @FILE replaced by the lines of FILE.
+// Returns argv[1..] with @FILE replaced by the lines of FILE.
 absl::StatusOr<std::vector<std::string>> ExpandParamsFiles(int argc, char** argv);
 
 }  // namespace smelt

@@ -13,7 +13,7 @@
 namespace smelt {
 
 extern const char kCompileOptionsHelp[];
-// The names of the options that take a value, and of the flags, with `more` of the command's own.
+// Returns the names of the options that take a value, and of the flags, with `more` of the command's own.
 std::vector<std::string> CompileOptionNames(std::vector<std::string> more);
 std::vector<std::string> CompileFlagNames(std::vector<std::string> more);
 

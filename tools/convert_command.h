@@ -1,4 +1,4 @@
-// smelt convert: many models to bundles.
+// smelt convert: converts many models to bundles.
 #ifndef SMELT_TOOLS_CONVERT_COMMAND_H_
 #define SMELT_TOOLS_CONVERT_COMMAND_H_
 

@@ -16,11 +16,11 @@ struct ConvertInput {
   int64_t bytes = 0;
 };
 
-// A folder stands for all models in it, at any depth and behind symbolic links, with their paths in the folder.
-// Standard error names what is left out (a link back to a folder above it, one that leads nowhere). A file stands for
-// itself, with the path as given (an absolute path, or one that leaves the working directory: with its name). Ordered
-// by `relative`. NotFound for a missing path; InvalidArgument for two models that would become one bundle, naming both,
-// for a file of another kind, and if there are no models at all.
+// A folder stands for all models in it, at any depth and behind symbolic links, with their paths in the folder. Links
+// that are left out (a link back to a parent folder, or one that leads nowhere) are reported on standard error. A file
+// stands for itself, with the path as given (for an absolute path, or one that leaves the working directory: with its
+// name). Ordered by `relative`. NotFound for a missing path; InvalidArgument for two models that would become one
+// bundle, naming both, for a file of another kind, and if there are no models at all.
 absl::StatusOr<std::vector<ConvertInput>> FindConvertInputs(const std::vector<std::string>& paths);
 
 }  // namespace smelt

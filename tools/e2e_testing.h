@@ -1,4 +1,4 @@
-// Takes a model through every stage, as the command line does: for tests.
+// For tests: runs a model through every stage, as the command line does.
 #ifndef SMELT_TOOLS_E2E_TESTING_H_
 #define SMELT_TOOLS_E2E_TESTING_H_
 
@@ -15,14 +15,14 @@
 
 namespace smelt {
 
-// The models of a folder (.pt2, .ir), without folder and ending, sorted.
+// Returns the models of a folder (.pt2, .ir), without folder and extension, sorted.
 std::vector<std::string> ModelNames(const std::string& folder);
-// FOLDER/NAME.pt2 or FOLDER/NAME.ir, whichever there is.
+// Returns FOLDER/NAME.pt2 or FOLDER/NAME.ir, whichever exists.
 std::string ModelPath(const std::string& folder, const std::string& name);
-// A path in the test's own folder.
+// Returns a path in the test's own folder.
 std::string Scratch(const std::string& name);
 
-// Parses a graph that a test holds as text; its overloads and types are completed as a script's are.
+// Parses a graph given as text; its overloads and types are completed like those of a script.
 absl::StatusOr<std::unique_ptr<Graph>> ParseModel(absl::string_view text);
 
 // Compiles such a graph to a bundle NAME.smb for x86-64-v3, loads it and returns an instance.
@@ -30,7 +30,7 @@ absl::StatusOr<std::unique_ptr<Instance>> InstanceOf(absl::string_view text, con
 
 absl::StatusOr<CompileStats> CompileModel(const std::string& model_path, const std::string& bundle_path,
                                           const CompileOptions& options);
-// Returns "" if the case beside the model holds; else the difference or the error, with the stage in front.
+// Returns "" if the case next to the model passes; else the difference or the error, after the name of the stage.
 std::string CompileAndRunCase(const std::string& folder, const std::string& name, const CompileOptions& options,
                               CompileStats* stats = nullptr, CaseReport* report = nullptr);
 // Runs the case again, on the bundle that CompileAndRunCase has just made. Every buffer of a kernel ends, then begins,

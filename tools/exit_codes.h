@@ -19,7 +19,7 @@ enum ExitCode {
   kExitBug = 70,          // a bug in smelt
 };
 
-// For a status of reading or running something. See WriteExitCodeOf for files that are written.
+// Returns the code for a status of reading or running something. See WriteExitCodeOf for files that are written.
 inline ExitCode ExitCodeOf(const absl::Status& s) {
   switch (s.code()) {
     case absl::StatusCode::kOk:
@@ -42,7 +42,7 @@ inline ExitCode ExitCodeOf(const absl::Status& s) {
   }
 }
 
-// For a status of work whose inputs have been read: unreachable files are those to be written.
+// Returns the code for a status of work whose inputs have been read, so that inaccessible files are outputs.
 inline ExitCode WriteExitCodeOf(const absl::Status& s) {
   switch (s.code()) {
     case absl::StatusCode::kNotFound:

@@ -1,6 +1,9 @@
-// Works on numbered items in processes of their own, so that one that crashes or is killed harms no other.
+// Works on numbered items in separate processes, so that a crash affects only one item.
 //
-//   ForkedWorkers workers([] { auto state = Prepare(); return [state](int item) { return Work(state, item); }; });
+//   ForkedWorkers workers([] {
+//     auto state = Prepare();
+//     return [state](int item) { return Work(state, item); };
+//   });
 //   workers.Give(7);
 //   for (const ForkedWorkers::Outcome& o : workers.Wait(/*milliseconds=*/100, /*wake=*/-1)) Use(o.item, o.answer);
 //
@@ -25,13 +28,13 @@ class ForkedWorkers {
   struct Outcome {
     int item = 0;
     bool ended = false;  // the process ended instead of answering
-    int signal = 0;      // by which, if by one
-    int exit_code = 0;   // else with that
+    int signal = 0;      // the signal that ended it, if one did
+    int exit_code = 0;   // else its exit code
     std::string answer;
   };
   // `start` is called once in each new process.
   explicit ForkedWorkers(std::function<Work()> start) : start_(std::move(start)) {}
-  ~ForkedWorkers();  // kills those that are at work
+  ~ForkedWorkers();  // kills the processes that are working
   ForkedWorkers(const ForkedWorkers&) = delete;
   ForkedWorkers& operator=(const ForkedWorkers&) = delete;
 
@@ -48,7 +51,7 @@ class ForkedWorkers {
     int item = -1;  // -1: idle
     std::string in;
   };
-  [[noreturn]] void RunChild(int fd) noexcept;  // what the work throws must not reach the parent's code
+  [[noreturn]] void RunChild(int fd) noexcept;  // exceptions of the work must not reach the parent's code
 
   std::function<Work()> start_;
   std::vector<Worker> workers_;

@@ -15,7 +15,7 @@ namespace smelt {
 // Returns the output of `smelt inspect --json`; kResourceExhausted for a bundle of a few bytes that takes gigabytes to
 // describe.
 absl::StatusOr<nlohmann::ordered_json> DescribeBundle(const fb::BundleT& bundle, const Container& file);
-// Such a description for people, a line a part.
+// Returns such a description for people, one line per part.
 std::string DescriptionText(const nlohmann::ordered_json& description);
 
 }  // namespace smelt

@@ -1,4 +1,4 @@
-// A bundle's plans as a page: what is launched, in order, which memory goes from step to step, bytes and kernels.
+// Shows a bundle's plans as a page: the launches in order, the memory that goes from step to step, bytes and kernels.
 #ifndef SMELT_TOOLS_INSPECT_HTML_H_
 #define SMELT_TOOLS_INSPECT_HTML_H_
 
@@ -8,7 +8,7 @@
 
 namespace smelt {
 
-// `inspected` is what `smelt inspect --json` prints. The page is one file that loads nothing.
+// `inspected` is the output of `smelt inspect --json`. The page is one file that loads nothing.
 std::string BundlePage(const nlohmann::ordered_json& inspected);
 
 }  // namespace smelt

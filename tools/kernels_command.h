@@ -1,4 +1,5 @@
-// smelt kernels: the steps of a compilation, one at a time, so that a build compiles equal kernels of many models once.
+// smelt kernels: runs the steps of a compilation one at a time, so that a build compiles equal kernels of many models
+// once.
 #ifndef SMELT_TOOLS_KERNELS_COMMAND_H_
 #define SMELT_TOOLS_KERNELS_COMMAND_H_
 

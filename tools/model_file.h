@@ -1,4 +1,4 @@
-// A model in any of the forms that smelt reads: .pt2, .ir (text) or .smg.
+// Reads a model in any of the forms that smelt accepts: .pt2, .ir (text) or .smg.
 #ifndef SMELT_TOOLS_MODEL_FILE_H_
 #define SMELT_TOOLS_MODEL_FILE_H_
 
@@ -10,8 +10,8 @@
 
 namespace smelt {
 
-// By the file's ending. A text model's overloads are resolved, its types completed where its inputs allow; `complete`
-// makes incomplete inputs an error (Unimplemented, naming them).
+// Reads by the file's extension. A text model's overloads are resolved, and its types completed if its inputs allow;
+// `complete` makes incomplete inputs an error (Unimplemented, naming them).
 absl::StatusOr<std::unique_ptr<Graph>> ReadModel(const std::string& path, bool complete);
 
 }  // namespace smelt

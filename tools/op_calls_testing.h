@@ -1,4 +1,4 @@
-// A recorded call of an operator (core/op/op_answers.h) as a program of its own. For tests only.
+// Makes a program of a recorded call of an operator (core/op/op_answers.h). For tests only.
 #ifndef SMELT_TOOLS_OP_CALLS_TESTING_H_
 #define SMELT_TOOLS_OP_CALLS_TESTING_H_
 
@@ -15,8 +15,8 @@
 
 namespace smelt {
 
-// A program that makes the call and returns its results, and the call's tensors as its arguments. Unimplemented: what
-// the call is given cannot be written into a graph.
+// A program that makes the call and returns its results, and the call's tensors as its arguments. Unimplemented: the
+// call's arguments cannot be written into a graph.
 struct CallProgram {
   std::unique_ptr<Graph> graph;
   std::vector<Datum> args;
@@ -24,7 +24,7 @@ struct CallProgram {
 // The arguments' types are those of contiguous tensors.
 absl::StatusOr<CallProgram> ProgramOf(const Answer& answer);
 
-// Takes all plans but the eager-order one out of a bundle.
+// Removes all plans but the eager-order one from a bundle.
 absl::Status KeepEagerOrderPlan(const std::string& bundle_path);
 
 }  // namespace smelt

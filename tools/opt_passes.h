@@ -1,4 +1,4 @@
-// The passes of smelt-opt: the compiler's (pipeline/passes.h), and those that only look at the alias database or edit
+// The passes of smelt-opt: the compiler's (pipeline/passes.h), and those that only query the alias database or edit
 // over it.
 #ifndef SMELT_TOOLS_OPT_PASSES_H_
 #define SMELT_TOOLS_OPT_PASSES_H_
@@ -10,7 +10,7 @@
 
 namespace smelt {
 
-// In the context: what the user asked for, and what a pass wants printed.
+// In the context: the user's options, and the text that a pass prints.
 struct OptOutput {
   bool json = false;     // --json
   bool dot = false;      // --dot
@@ -22,7 +22,7 @@ struct OptOutput {
 
 PassPipeline OptPasses();
 
-// The options among "json", "dot", "html" and "explain" that a pass heeds.
+// Returns the options among "json", "dot", "html" and "explain" that a pass uses.
 std::vector<std::string> OptionsOf(const Pass& pass);
 
 // Returns the output of --explain after a pass of the compiler: a convention, the edges that fused and those that did

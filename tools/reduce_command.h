@@ -1,4 +1,4 @@
-// smelt reduce: cuts a model that fails on a case down to a small text graph and case that fail in the same way.
+// smelt reduce: reduces a model that fails on a case to a small text graph and case that fail in the same way.
 #ifndef SMELT_TOOLS_REDUCE_COMMAND_H_
 #define SMELT_TOOLS_REDUCE_COMMAND_H_
 

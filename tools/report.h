@@ -1,4 +1,4 @@
-// A page about many models: one self-contained HTML file that needs no network, no script and nothing beside it.
+// A report on many models: one self-contained HTML file that needs no network, no script and no other files.
 #ifndef SMELT_TOOLS_REPORT_H_
 #define SMELT_TOOLS_REPORT_H_
 

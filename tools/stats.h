@@ -11,11 +11,11 @@
 
 namespace smelt {
 
-// The part that is a function of model, options and compiler: no times, no paths, nothing of caches. The same bytes
-// wherever it is written.
+// Returns the part that depends only on model, options and compiler: no times, no paths, nothing about caches. The
+// bytes are the same on every machine.
 nlohmann::ordered_json StableStats(const CompileStats& stats, const fb::BundleT& bundle);
 
-// The metadata of a bundle on disk.
+// Returns the metadata of a bundle on disk.
 absl::StatusOr<std::unique_ptr<fb::BundleT>> ReadBundle(const std::string& path);
 
 }  // namespace smelt

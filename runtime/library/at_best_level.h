@@ -2,7 +2,7 @@
 //
 //   AtBestLevel([&]() SMELT_ALWAYS_INLINE { Loop(x, n); });   // Loop is SMELT_INLINE
 //
-// or one that gets the number of bytes of the level's vectors (gcc splits wider vectors through memory):
+// or a function that gets the number of bytes of the level's vectors (gcc splits wider vectors through memory):
 //
 //   AtBestVectors([&](auto bytes) SMELT_ALWAYS_INLINE { Loop<bytes>(x, n); });
 #ifndef SMELT_RUNTIME_LIBRARY_AT_BEST_LEVEL_H_

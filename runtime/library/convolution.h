@@ -22,12 +22,12 @@ struct ConvParams {
 
 std::string Show(const OperandShape& o);
 
-// The attributes of a request "convolution": for each spatial dim the stride, the padding, the dilation; whether it is
-// transposed; for each dim the padding of the output; the groups. Fails if they or the shapes do not fit.
+// Parses the attributes of a request "convolution": for each spatial dim the stride, the padding, the dilation; whether
+// it is transposed; for each dim the padding of the output; the groups. Returns an error if they do not fit the shapes.
 absl::StatusOr<ConvParams> ParseConvParams(const LibraryRequest& r, const OperandShape& input,
                                            const OperandShape& weight, const OperandShape& output);
 
-// Steps `at` to the place behind it among `sizes`, the last dim fastest; from the last place to the first.
+// Advances `at` to the next position in `sizes`, the last dim fastest; from the last position to the first.
 inline void NextPlace(int spatial, const int64_t* sizes, int64_t* at) {
   for (int d = spatial - 1; d >= 0; --d) {
     if (++at[d] < sizes[d]) return;
@@ -35,8 +35,8 @@ inline void NextPlace(int spatial, const int64_t* sizes, int64_t* at) {
   }
 }
 
-// Returns where tap k of the result's place o reads, in elements from the first of a channel of the input; -1 where
-// there is nothing.
+// Returns the position that tap k reads for the result's position o, in elements from the first of an input channel; -1
+// if it is outside.
 inline int64_t SourceOf(const ConvParams& p, const OperandShape& in, const int64_t* o, const int64_t* k) {
   int64_t at = 0;
   for (int d = 0; d < p.spatial; ++d) {
@@ -54,39 +54,40 @@ inline int64_t SourceOf(const ConvParams& p, const OperandShape& in, const int64
   return at;
 }
 
-// Returns the number of zeros behind the last element that the result reads, of `in` elements for `out`; negative if
+// Returns the number of zeros after the last element that the result reads, of `in` elements for `out`; negative if
 // elements are left over.
 int64_t PaddingAfter(const ConvParams& p, int dim, int64_t kernel, int64_t in, int64_t out);
 
 // Checks that all operands have one dtype, and that it is real.
 absl::Status SameRealDTypes(const LibraryRequest& r);
 
-// Dilation as oneDNN counts it.
+// Returns the dilation as oneDNN counts it.
 std::vector<int64_t> DnnlDilation(const ConvParams& p);
 dnnl::memory::desc DescOf(const OperandShape& o);
 
-// Returns whether a dim of several elements lies on one address, which oneDNN does not allow.
+// Returns whether the elements of some dim have the same address, which oneDNN does not allow.
 bool HasZeroStride(const OperandShape& o);
 
-// The weight in oneDNN's form: with its groups as a dim of their own, and for a transposed convolution with output
+// Returns the weight in oneDNN's form: with its groups as a separate dim, and for a transposed convolution with output
 // channels before input channels.
 OperandShape GroupedWeight(const OperandShape& w, const ConvParams& p);
 
-// Uses oneDNN; null if it cannot do it. `packed_bytes` grows by the bytes of a constant weight in oneDNN's layout.
+// Uses oneDNN; null if oneDNN does not support it. `packed_bytes` grows by the bytes of a constant weight in oneDNN's
+// layout.
 std::unique_ptr<PreparedOp> MakeDnnlConvolution(const LibraryRequest& r, const ConvParams& p, int64_t* packed_bytes);
 
 // For float64 or float32, not transposed, with no empty operand and few results per group, at most kFewPerGroup.
 constexpr int64_t kFewPerGroup = 4;
 // Returns whether that is faster than oneDNN, for float32: oneDNN has vectors of channels, which few channels do not
-// fill, and its fast code for many separate channels has at most 10 elements along a row.
+// fill, and its fast code for many separate channels handles at most 10 elements along a row.
 bool IsBetterSummed(const LibraryRequest& r, const ConvParams& p);
 std::unique_ptr<PreparedOp> MakeGroupedConvolution(const LibraryRequest& r, const ConvParams& p);
 
-// Returns whether it has one tap, few result channels, and images of float32 whose channels are contiguous.
+// Returns whether it has one tap, few result channels, and float32 images with contiguous channels.
 bool IsPointwise(const LibraryRequest& r, const ConvParams& p);
 std::unique_ptr<PreparedOp> MakePointwiseConvolution(const LibraryRequest& r);
 
-// For float64, with no empty operand: by products.
+// For float64, with no empty operand: computed by matrix products.
 std::unique_ptr<PreparedOp> MakeGemmConvolution(const LibraryRequest& r, const ConvParams& p);
 
 }  // namespace smelt::library_internal

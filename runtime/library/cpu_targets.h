@@ -1,5 +1,5 @@
-// Loops that are compiled for three levels, of which the highest that the machine has runs. (The binary itself is for
-// baseline x86-64.)
+// Loops that are compiled for three levels, of which the machine's highest runs. (The binary itself is for baseline
+// x86-64.)
 #ifndef SMELT_RUNTIME_LIBRARY_CPU_TARGETS_H_
 #define SMELT_RUNTIME_LIBRARY_CPU_TARGETS_H_
 

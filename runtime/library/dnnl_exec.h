@@ -44,7 +44,7 @@ class DnnlExec {
     ok = ok && stream &&
          dnnl_primitive_execute(primitive_.get(), *stream, static_cast<int>(s->args.size()), s->args.data()) ==
              dnnl_success;
-    // acquire is needed, too: another thread wrote the present object, which is deleted here.
+    // acquire is needed too: another thread wrote the current object, which is deleted here.
     delete idle_.exchange(s.release(), std::memory_order_acq_rel);
     return ok;
   }

@@ -1,4 +1,4 @@
-// oneDNN as this library uses it: one thread per call, scratch memory of our own, errors as values.
+// Helpers for using oneDNN: one thread per call, our own scratch memory, errors as values.
 #ifndef SMELT_RUNTIME_LIBRARY_DNNL_UTIL_H_
 #define SMELT_RUNTIME_LIBRARY_DNNL_UTIL_H_
 
@@ -14,7 +14,7 @@
 
 namespace smelt {
 
-// oneDNN is built with OpenMP and looks at this thread's setting when a primitive is created and when it runs.
+// oneDNN is built with OpenMP and reads this thread's setting when a primitive is created and when it runs.
 class OneOmpThread {
  public:
   OneOmpThread() : before_(OpenMpThreads()) {
@@ -53,8 +53,8 @@ inline dnnl::memory::data_type DnnlType(DType t) {
   }
 }
 
-// oneDNN's own C++ interface throws when it cannot do something; here that is a nullopt. Throws std::bad_alloc if
-// memory is short.
+// oneDNN's own C++ interface throws when it does not support something; this returns nullopt instead. Throws
+// std::bad_alloc if memory is short.
 template <typename F>
 auto TryDnnl(F f) -> std::optional<decltype(f())> {
   try {
@@ -62,8 +62,8 @@ auto TryDnnl(F f) -> std::optional<decltype(f())> {
   } catch (const dnnl::error& e) {
     if (e.status != dnnl_out_of_memory) return std::nullopt;
   } catch (const std::exception&) {
-    // The standard library's exception for want of memory. The unfinished primitive stays in oneDNN's cache, and the
-    // next request for it gets an exception: the cache has to begin afresh.
+    // The standard library threw for lack of memory. The unfinished primitive stays in oneDNN's cache, and the next
+    // request for it would get an exception, so the cache is cleared.
     int capacity = 0;
     if (dnnl_get_primitive_cache_capacity(&capacity) == dnnl_success) {
       dnnl_set_primitive_cache_capacity(0);

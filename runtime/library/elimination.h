@@ -1,5 +1,5 @@
-// Solves equations of dense matrices, in double: rows one after the other and, for larger real matrices, blocks of
-// rows, most of whose work is products. All matrices are in rows, without gaps between them.
+// Solves systems of equations of dense matrices, in double: row by row and, for larger real matrices, in blocks of
+// rows, which mostly take matrix products. All matrices are row-major without gaps.
 #ifndef SMELT_RUNTIME_LIBRARY_ELIMINATION_H_
 #define SMELT_RUNTIME_LIBRARY_ELIMINATION_H_
 
@@ -18,7 +18,7 @@ namespace smelt::library_internal {
 // The columns of a block. Matrices with up to this many rows are one block.
 inline constexpr int64_t kFactorBlock = 32;
 
-// Complex numbers have no products here: all columns at once.
+// Complex numbers have no matrix products here: all columns form one block.
 template <typename T>
 int64_t BlockOf(int64_t n) {
   return std::is_same_v<T, double> ? std::min(n, kFactorBlock) : n;
@@ -35,7 +35,7 @@ SMELT_INLINE void SubtractTimes(T* a, const T* b, T factor, int64_t n) {
   for (int64_t k = 0; k < n; ++k) a[k] -= factor * b[k];
 }
 
-// c[m, n] -= a[m, k] @ b[k, n]: a's rows lie `a_row` apart, c's `c_row`.
+// c[m, n] -= a[m, k] @ b[k, n]: the rows of a have the distance `a_row`, those of c `c_row`.
 SMELT_INLINE void SubtractProduct(int64_t m, int64_t n, int64_t k, const double* a, int64_t a_row, const double* b,
                                   int64_t b_row, int64_t b_column, double* c, int64_t c_row) {
   constexpr int64_t kRows = 32;
@@ -92,8 +92,8 @@ SMELT_INLINE void ApplyFactors(const T* a, int64_t n, int64_t begin, int64_t end
   }
 }
 
-// Gauss's elimination; `b`, of k columns, goes along. U remains above the diagonal and on it. Returns LAPACK's info.
-// `odd` is set if an odd number of rows was exchanged.
+// Gaussian elimination, with the same row operations on `b`, of k columns. U remains above the diagonal and on it.
+// Returns LAPACK's info. `odd` is set if an odd number of rows was exchanged.
 template <typename T>
 SMELT_INLINE int64_t Eliminate(T* a, T* b, int64_t n, int64_t k, bool* odd) {
   *odd = false;
@@ -129,13 +129,13 @@ SMELT_INLINE void SubstituteRows(const T* a, T* b, int64_t n, int64_t k, int64_t
   }
 }
 
-// b becomes the x of A x = b. The other triangle of A is not read.
+// Replaces b by the x of A x = b. The other triangle of A is not read.
 template <typename T>
 SMELT_INLINE void Substitute(const T* a, T* b, int64_t n, int64_t k, bool upper, bool unit) {
   if constexpr (std::is_same_v<T, double>) {
     for (int64_t done = 0; done < n; done += kFactorBlock) {
       const int64_t rows = std::min(kFactorBlock, n - done), begin = upper ? n - done - rows : done;
-      // The part that the solved rows subtract.
+      // Subtracts the contribution of the solved rows.
       const int64_t solved = upper ? begin + rows : 0;
       SubtractProduct(rows, k, done, a + begin * n + solved, n, b + solved * k, k, 1, b + begin * k, k);
       SubstituteRows(a, b, n, k, begin, begin + rows, upper, unit);
@@ -145,8 +145,8 @@ SMELT_INLINE void Substitute(const T* a, T* b, int64_t n, int64_t k, bool upper,
   }
 }
 
-// Computes the lower triangle of columns [begin, end) of `a`, from which the contribution of the earlier columns is
-// subtracted.
+// Computes the lower triangle of columns [begin, end) of `a`, from which the contribution of the earlier columns has
+// been subtracted.
 template <typename T>
 SMELT_INLINE int64_t FactorColumns(T* a, int64_t n, int64_t begin, int64_t end) {
   for (int64_t j = begin; j < end; ++j) {
@@ -165,7 +165,7 @@ SMELT_INLINE int64_t FactorColumns(T* a, int64_t n, int64_t begin, int64_t end) 
   return 0;
 }
 
-// The lower triangle of `a` becomes L. Returns the order of the first leading minor that is not positive, else 0.
+// Replaces the lower triangle of `a` by L. Returns the order of the first leading minor that is not positive, else 0.
 template <typename T>
 SMELT_INLINE int64_t FactorPositive(T* a, int64_t n) {
   const int64_t block = BlockOf<T>(n);
@@ -173,7 +173,7 @@ SMELT_INLINE int64_t FactorPositive(T* a, int64_t n) {
     const int64_t end = std::min(n, begin + block);
     if (const int64_t info = FactorColumns(a, n, begin, end); info != 0) return info;
     if constexpr (std::is_same_v<T, double>) {
-      // The rest, a band of rows at a time up to its diagonal.
+      // Computes the rest in bands of rows up to the diagonal.
       for (int64_t row = end; row < n; row += block) {
         const int64_t rows = std::min(block, n - row);
         SubtractProduct(rows, row + rows - end, end - begin, a + row * n + begin, n, a + end * n + begin, 1, n,

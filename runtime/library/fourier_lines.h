@@ -1,10 +1,10 @@
-// Discrete Fourier transforms of lines that lie side by side, in double.
+// Discrete Fourier transforms of several lines at once, in double.
 //
 //   FourierLines lines(n);
-//   Planes out = lines.Run(x, spare, /*lanes=*/8);   // x and spare: lines.room() * 8 elements each plane
+//   Planes out = lines.Run(x, spare, /*lanes=*/8);   // x and spare: lines.room() * 8 elements in each plane
 //
 // Element k of line l is at [k * lanes + l] of the planes, so that vectors hold the same element of many lines. An
-// inverse transform is one with its planes exchanged.
+// inverse transform is a forward one with its planes exchanged.
 #ifndef SMELT_RUNTIME_LIBRARY_FOURIER_LINES_H_
 #define SMELT_RUNTIME_LIBRARY_FOURIER_LINES_H_
 
@@ -14,7 +14,7 @@
 
 namespace smelt {
 
-constexpr int kFourierLanes = 8;  // of a vector: the number of lines that is fastest
+constexpr int kFourierLanes = 8;  // of a vector: the fastest number of lines
 
 // Real and imaginary parts.
 struct Planes {
@@ -38,7 +38,7 @@ class FourierLines {
  private:
   struct Stage {
     int64_t radix, parts, step;  // n = radix * parts * step
-    std::vector<double> roots;   // of each part: the powers 1 to radix - 1 of its root, as pairs
+    std::vector<double> roots;   // for each part: the powers 1 to radix - 1 of its root, as pairs
     std::vector<double> turns;   // cos and sin of the angles of the radix, as pairs
   };
   void PlanStages(int64_t n);

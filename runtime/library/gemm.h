@@ -1,5 +1,5 @@
-// Matrix products without a library: float64, integers, float32 too small to be worth a library's call, and float32
-// with few rows and a packed right operand.
+// Matrix products without a library: float64, integers, float32 too small for a library call to pay, and float32 with
+// few rows and a packed right operand.
 #ifndef SMELT_RUNTIME_LIBRARY_GEMM_H_
 #define SMELT_RUNTIME_LIBRARY_GEMM_H_
 
@@ -8,13 +8,13 @@
 namespace smelt {
 
 // c[m, n] = a[m, k] @ b[k, n]. Strides are in elements, of any value; the elements of a row of c are adjacent. An
-// element's sum runs over blocks of 256 in order, wherever it falls in c and whatever m and n are. Costs m * n * k
+// element's sum runs over blocks of 256 in order, regardless of its position in c and of m and n. Costs m * n * k
 // multiplications at the machine's vector width, and a packed copy of 256 rows of some columns of b at a time.
 void Gemm(int64_t m, int64_t n, int64_t k, const double* a, int64_t a_row, int64_t a_col, const double* b,
           int64_t b_row, int64_t b_col, double* c, int64_t c_row);
 void Gemm(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_col, const float* b, int64_t b_row,
           int64_t b_col, float* c, int64_t c_row);
-// Modulo 2^64 and 2^32, as products of all integers are.
+// Modulo 2^64 and 2^32, as for all integer products.
 void Gemm(int64_t m, int64_t n, int64_t k, const uint64_t* a, int64_t a_row, int64_t a_col, const uint64_t* b,
           int64_t b_row, int64_t b_col, uint64_t* c, int64_t c_row);
 void Gemm(int64_t m, int64_t n, int64_t k, const uint32_t* a, int64_t a_row, int64_t a_col, const uint32_t* b,
@@ -27,8 +27,8 @@ int64_t PackedElements(int64_t k, int64_t n);
 void PackRight(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col, float* packed);
 
 // Computes the same product with the same bits for columns [begin, end) of c. `begin` is a multiple of kPanelColumns,
-// and so is `end` unless it is n. `c` is its first column, not that of `begin`. While one panel is multiplied the next
-// comes from memory: with few rows that takes as long.
+// and so is `end` unless it is n. `c` is its first column, not that of `begin`. While one panel is multiplied, the next
+// is loaded from memory, which takes as long with few rows.
 void GemmPacked(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_col, const float* packed,
                 float* c, int64_t c_row, int64_t begin, int64_t end);
 

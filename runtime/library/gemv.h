@@ -9,7 +9,7 @@
 
 namespace smelt {
 
-inline constexpr int kGemvRows = 4;  // at a time, which read the matrix once
+inline constexpr int kGemvRows = 4;  // at a time, in one pass over the matrix
 // The number of columns of a plain matrix that are computed together, if there are as many.
 inline constexpr int64_t kGemvColumns = 1024;
 

@@ -13,12 +13,12 @@
 
 namespace smelt {
 
-// `n` elements of float16, bfloat16 or float32, `stride` elements apart, from any address.
+// Converts `n` elements of float16, bfloat16 or float32, `stride` elements apart, from any address.
 void ToFloats(DType from_type, const void* from, int64_t stride, int64_t n, float* to);
-// Rounded once, to even.
+// Rounds once, to nearest even.
 void FromFloats(DType to_type, const float* from, int64_t n, void* to, int64_t stride);
 
-// `kLanes` bfloat16 at any address, as float32.
+// Loads `kLanes` bfloat16 from any address as float32.
 template <int kLanes, typename FloatVector>
 SMELT_INLINE void LoadBFloat16(const uint16_t* p, FloatVector& v) {
   using Word = typename Vector<uint32_t, kLanes * 4>::Type;
@@ -28,7 +28,7 @@ SMELT_INLINE void LoadBFloat16(const uint16_t* p, FloatVector& v) {
   std::memcpy(&v, &word, sizeof(v));
 }
 
-// `kLanes` float16 at any address, as float32: in a function of that level, an instruction.
+// Loads `kLanes` float16 from any address as float32: one instruction in a function of that level.
 template <int kLanes, typename FloatVector>
 SMELT_INLINE void LoadFloat16(const uint16_t* p, FloatVector& v) {
   static_assert(sizeof(FloatVector) == kLanes * sizeof(float));

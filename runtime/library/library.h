@@ -1,5 +1,5 @@
 // Operators that are called rather than generated: matrix products, convolutions, Fourier transforms, systems of
-// equations, sorting, and operators that choose elements by their values. docs/bundle_format.md lists them with their
+// equations, sorting, and operators that select elements by their values. docs/bundle_format.md lists them with their
 // operands and attributes.
 //
 //   Library library;                                              // a Program has one
@@ -9,7 +9,7 @@
 //   // Allocates nothing once the thread's scratch has grown.
 //   op->Run(context, {a_data, b_data, nullptr}, {c_data});
 //
-// Results do not depend on the number of threads: work is cut by sizes alone, and each piece runs on one thread.
+// Results do not depend on the number of threads: work is divided by sizes alone, and each piece runs on one thread.
 #ifndef SMELT_RUNTIME_LIBRARY_LIBRARY_H_
 #define SMELT_RUNTIME_LIBRARY_LIBRARY_H_
 
@@ -81,8 +81,8 @@ struct LibraryRequest {
   }
 };
 
-// Receives parts of an op's first output, which is dense, as they are completed: on the threads that made them, in
-// whose caches they lie.
+// Receives parts of an op's first output, which is dense, as they are completed: on the threads that made them, and so
+// in their caches.
 class PartListener {
  public:
   virtual ~PartListener() = default;
@@ -116,11 +116,11 @@ class PreparedOp {
 
 class Library {
  public:
-  // Returns the op from the cache, or makes it. Thread-safe. Returns kUnimplemented if there is no such op or not for
+  // Returns the op from the cache, or makes it. Thread-safe. Returns kUnimplemented if there is no such op, or not for
   // these dtypes, and kInvalidArgument for shapes that do not fit each other.
   absl::StatusOr<std::shared_ptr<const PreparedOp>> Prepare(const LibraryRequest& request);
 
-  // The memory of packed constants.
+  // Returns the memory of packed constants.
   int64_t packed_bytes() const;
 
  private:

@@ -11,15 +11,15 @@
 
 namespace smelt::library_internal {
 
-// A matrix's place: strides in elements.
+// The location of a matrix: strides in elements.
 struct Matrix {
   int64_t rows = 0, cols = 0, row_stride = 0, col_stride = 0;
 
   Matrix Transposed() const { return {cols, rows, col_stride, row_stride}; }
-  // Returns whether one stride is 1 and the other steps over a whole line, as BLAS requires.
+  // Returns whether one stride is 1 and the other is at least a whole line, as BLAS requires.
   bool RowMajor() const { return (col_stride == 1 || cols == 1) && (rows == 1 || row_stride >= cols); }
   bool ColMajor() const { return Transposed().RowMajor(); }
-  // Returns the matrix with the strides of a dense one where a dim of size 1 leaves them open.
+  // Returns the matrix with the strides of a dense one if a dim of size 1 leaves them undetermined.
   Matrix Normalized() const {
     Matrix m = *this;
     if (RowMajor()) {
@@ -59,22 +59,22 @@ struct MatmulProblem {
   }
 };
 
-// Checks that the operands fit. Products that can be computed as fewer, larger ones are joined, and a result by columns
-// becomes that of the transposed operands.
+// Checks that the operands fit. Products that can be computed as fewer, larger ones are merged, and a column-major
+// result becomes that of the transposed operands.
 absl::StatusOr<MatmulProblem> UnderstandMatmul(const LibraryRequest& r);
 
-// Returns whether a library's call takes longer than the multiplications.
+// Returns whether the overhead of a library call exceeds the time of the multiplications.
 inline bool IsSmallMatmul(const MatmulProblem& p) {
   constexpr int64_t kSmall = 16 << 10;
   return p.m <= kSmall && p.n <= kSmall && p.k <= kSmall / (p.m * p.n);
 }
 
-// Computes rows of the result one by one, of any dtype.
+// Computes rows of the result one by one, for any dtype.
 MakeResult MakeDirectMatmul(MatmulProblem p);
-// Computes tiles by oneDNN, and a few rows and packed weights by loops of our own, for float32, bfloat16, float16, and
+// Computes tiles with oneDNN, and a few rows and packed weights with our own loops, for float32, bfloat16, float16, and
 // int8 with results in int32. `dense` says whether the result is dense.
 MakeResult MakeTiledMatmul(MatmulProblem p, bool dense, int64_t* packed_bytes);
-// Returns whether that adds products of int8 in 32 bits on this machine: pairs of them do not fit 16.
+// Returns whether this machine adds products of int8 in 32 bits: pairs of them do not fit in 16.
 bool HasExactInt8(const MatmulProblem& p);
 
 }  // namespace smelt::library_internal

@@ -26,7 +26,7 @@ struct Matrices {
     columns = o.sizes[o.rank() - 1];
     for (int d = 0; d + 2 < o.rank(); ++d) count *= o.sizes[d];
   }
-  // Returns the offset of matrix i, in elements. Dims before the matrix are the first of `o`, too.
+  // Returns the offset of matrix i, in elements. The dims before the matrix are the first dims of `o`.
   static int64_t OffsetOf(const OperandShape& o, int64_t i, int dims) {
     int64_t at = 0;
     for (int d = dims; d-- > 0;) {

@@ -1,5 +1,5 @@
-// Elements in the order of their values, as in sort, topk and unique: equal values keep their places, -0 equals 0, a
-// NaN equals a NaN and lies above all numbers.
+// Orders elements by their values, as in sort, topk and unique: equal values keep their order, -0 equals 0, a NaN
+// equals a NaN and is greater than all numbers.
 #ifndef SMELT_RUNTIME_LIBRARY_ORDER_H_
 #define SMELT_RUNTIME_LIBRARY_ORDER_H_
 
@@ -15,7 +15,7 @@
 
 namespace smelt::library_internal {
 
-// A value as an unsigned number in the values' order, and the number of its element.
+// A value as an unsigned number in the values' order, and the index of its element.
 struct Keyed {
   uint64_t key;
   int64_t index;
@@ -30,7 +30,7 @@ T Read(const char* p) {
   return v;
 }
 
-// The bits of a floating-point number count upwards from its sign, and downwards if the sign is set.
+// The bits of a floating-point number increase with its magnitude if its sign is clear, and decrease if it is set.
 template <typename Bits, typename F>
 uint64_t FloatKey(F v) {
   constexpr Bits kSign = Bits{1} << (8 * sizeof(Bits) - 1);

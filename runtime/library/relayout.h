@@ -22,7 +22,7 @@ class Relayout {
   int64_t to_bytes() const { return to_bytes_; }
 
  private:
-  // Between channels-first and channels-last: for each image the transpose of a matrix. All fields count elements.
+  // Between channels-first and channels-last: each image is the transpose of a matrix. All fields count elements.
   struct Images {
     int64_t count, rows, columns, from_image, from_row, to_image, to_column;
   };

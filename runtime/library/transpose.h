@@ -1,4 +1,4 @@
-// Matrices of 4-byte elements, transposed.
+// Transposes matrices of 4-byte elements.
 #ifndef SMELT_RUNTIME_LIBRARY_TRANSPOSE_H_
 #define SMELT_RUNTIME_LIBRARY_TRANSPOSE_H_
 

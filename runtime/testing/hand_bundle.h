@@ -1,4 +1,5 @@
-// Bundles made by hand, for tests of the runtime without a compiler: their kernels are a few instructions written here.
+// Bundles written by hand, for tests of the runtime without a compiler: their kernels are a few instructions in this
+// file.
 //
 //   HandBundle b;
 //   b.Arg("x", DType::kFloat32, {b.Const(4)}, {b.Const(1)});
@@ -82,7 +83,7 @@ class HandBundle {
     return out;
   }
   int Mul(int a, int b) { return Node(fb::ExprOp::Mul, a, b); }
-  // A symbol as an expression; its number is symbols().size() - 1.
+  // Makes a symbol as an expression; its number is symbols().size() - 1.
   int Symbol(std::string name, fb::SymbolSource source, int arg = 0, int dim = 0, int64_t min = 0,
              int64_t max = INT64_MAX) {
     auto s = std::make_unique<fb::SymbolDefT>();
@@ -106,7 +107,7 @@ class HandBundle {
     b_.args.push_back(std::move(a));
     return static_cast<int>(b_.args.size()) - 1;
   }
-  // Contiguous float32 of one dim.
+  // Adds a contiguous float32 argument of one dim.
   int VectorArg(std::string name, int size) { return TensorArg(std::move(name), DType::kFloat32, {size}, {Const(1)}); }
   int ScalarArg(std::string name, fb::ArgKind kind) {
     auto a = std::make_unique<fb::ArgDefT>();
@@ -121,7 +122,7 @@ class HandBundle {
     o->kind = kind;
     b_.outputs.push_back(std::move(o));
   }
-  // A state of its own storage, contiguous float32 of one dim; returns its number.
+  // Adds a state with its own storage, contiguous float32 of one dim; returns its number.
   int State(std::string name, const std::vector<float>& values, bool mutated) {
     auto storage = std::make_unique<fb::StateStorageT>();
     storage->segment = 1;
@@ -144,7 +145,7 @@ class HandBundle {
 
   HandPlan Plan(fb::VariantKind variant = fb::VariantKind::Distinct);
 
-  // The container's bytes. Segments: 0 code, 1 weights, 2 metadata.
+  // Returns the container's bytes. Segments: 0 code, 1 weights, 2 metadata.
   std::string Pack() {
     for (auto& t : b_.targets) t->image_segment = 0;
     ContainerWriter w = ContainerWriter::InMemory(ContentKind::kBundle);
@@ -205,7 +206,7 @@ class HandPlan {
     p_->views.push_back(std::move(v));
     return static_cast<int>(p_->views.size()) - 1;
   }
-  // A contiguous vector of float32 at the slot's origin.
+  // Adds a contiguous vector of float32 at the slot's origin.
   int Vector(int slot, int size) { return View(slot, {size}, {b_->Const(1)}); }
 
   template <typename T>
@@ -218,7 +219,7 @@ class HandPlan {
     p_->blocks[block]->steps.push_back(std::move(s));
     return out;
   }
-  // out = kernel(in), both contiguous float32 vectors at their slots' origins.
+  // Adds out = kernel(in), both contiguous float32 vectors at their slots' origins.
   fb::LaunchT* Launch(HandKernel kernel, int size, int in_view, int out_view, int block = 0) {
     auto* l = Step<fb::LaunchT>(block);
     l->kernel = kernel;
@@ -297,7 +298,7 @@ inline Tensor VectorOf(const std::vector<float>& values) {
   std::copy(values.begin(), values.end(), t.data_as<float>());
   return t;
 }
-// Contiguous tensors only.
+// For contiguous tensors only.
 inline std::vector<float> FloatsOf(const Tensor& t) {
   const Tensor dense = t.Clone();
   return std::vector<float>(dense.data_as<float>(), dense.data_as<float>() + dense.NumElements());

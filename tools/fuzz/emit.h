@@ -1,4 +1,4 @@
-// Writes samples as lines of JSON, each with the evaluator's results that a caller sees, for testdata/fuzz_eager.py,
+// Writes samples as lines of JSON, each with the evaluator's results as a caller sees them, for testdata/fuzz_eager.py,
 // which runs them in PyTorch and compares.
 #ifndef SMELT_TOOLS_FUZZ_EMIT_H_
 #define SMELT_TOOLS_FUZZ_EMIT_H_

@@ -1,5 +1,5 @@
-// Changes a tree of a FlatBuffer at random, as an attacker would and as accidents do: indexes, enum values and counts;
-// table entries that are dropped, doubled, swapped, appended; strings; parts of other files.
+// Changes a FlatBuffer's tree at random, as an attacker or an accident might: indexes, enum values and counts; table
+// entries that are dropped, duplicated, swapped, appended; strings; parts of other files.
 #ifndef SMELT_TOOLS_FUZZ_FLAT_MUTATOR_H_
 #define SMELT_TOOLS_FUZZ_FLAT_MUTATOR_H_
 
@@ -10,8 +10,8 @@
 
 namespace smelt {
 
-// Makes one change to `tree`. Each field of the schema that the tree has is changed with the same probability, however
-// often it occurs. Parts may be replaced by parts of `donors`, which must not be in `tree`.
+// Makes one change to `tree`. Each field of the schema that occurs in the tree is changed with the same probability,
+// regardless of how often it occurs. Parts may be replaced by parts of `donors`, which must not be in `tree`.
 void MutateTree(const FlatSchema& schema, absl::Span<const FlatValue* const> donors, std::mt19937_64& random,
                 FlatValue& tree);
 

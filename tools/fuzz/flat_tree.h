@@ -19,8 +19,8 @@
 namespace smelt {
 
 struct FlatValue {
-  // Which field of which table or struct of the schema, or an element of that field's vector; -1: the root. What stands
-  // in one place of a tree fits in another with the same slot.
+  // The field of a table or struct of the schema, or an element of that field's vector; -1: the root. A value in a tree
+  // may be replaced by any value with the same slot.
   int slot = -1;
   reflection::BaseType kind = reflection::None;
   reflection::BaseType element = reflection::None;  // of a vector
@@ -45,7 +45,7 @@ class FlatSchema {
   bool IsStruct(int object) const { return schema_->objects()->Get(object)->is_struct(); }
   // Slots are less than this.
   int slots() const { return 2 * kElements; }
-  // The number of an enum's values.
+  // Returns the number of an enum's values.
   int64_t EnumValues(int index) const { return schema_->enums()->Get(index)->values()->size(); }
 
  private:

@@ -14,7 +14,8 @@ struct GeneratorOptions {
   bool control_flow = true;
   bool symbolic_sizes = true;
   bool weights = true;
-  // Half of the operators from more_operators.h, too. (Without them a seed gives the program that it always gave.)
+  // Also uses the operators of more_operators.h, for half of all operators. (Without them a seed gives the same program
+  // as before they were added.)
   bool more_operators = false;
 };
 

@@ -23,14 +23,14 @@
 
 namespace smelt::fuzz_internal {
 
-// Elements that every storage of a call has at least, so that as_strided may address it absolutely.
+// The minimum number of elements of each storage of a call, so that as_strided may address it absolutely.
 inline constexpr int64_t kAbsoluteElements = 24;
 
 struct Var {
   ValueId value;
   int object = 0;      // names of one tensor have the same number
-  int argument = -1;   // whose storage it surely lives in; -1: its own or unknown
-  bool fixed = false;  // went through control flow: its geometry stays
+  int argument = -1;   // whose storage it surely shares; -1: its own or unknown
+  bool fixed = false;  // went through control flow: its geometry does not change
 };
 
 class Generator {
@@ -49,7 +49,7 @@ class Generator {
   const TensorType& TypeOf(const Var& v) { return g().value(v.value).type.tensor(); }
   DType DTypeOf(const Var& v) { return *TypeOf(v).dtype; }
   int Rank(const Var& v) { return TypeOf(v).rank(); }
-  // Sizes in the call that will be made.
+  // Returns a size in the call that will be made.
   int64_t Size(const Expr& e);
   std::vector<int64_t> Sizes(const Var& v) { return All(*TypeOf(v).sizes); }
   std::vector<int64_t> Strides(const Var& v) { return All(*TypeOf(v).strides); }
@@ -65,7 +65,7 @@ class Generator {
   void MakeWeights(DType dtype, const std::vector<int64_t>& shape);
   std::string RandomBytes(DType dtype, int64_t elements);
 
-  // Where the arguments lie: in storages of their own, in one, overlapping or not, twice the same.
+  // Chooses the arguments' storages: their own, or a common one, overlapping or not, or twice the same.
   void MakeStorages();
 
   // --- nodes ---
@@ -73,10 +73,10 @@ class Generator {
   ValueId Ints(std::vector<int64_t> v) { return Constant(std::move(v)); }
   ValueId Int(int64_t v) { return Constant(v); }
   ValueId Float(double v) { return Constant(v); }
-  // A list of tensors.
+  // Makes a list of tensors.
   ValueId TensorList(const std::vector<ValueId>& elements);
 
-  // The results of a node, or nothing where the operator does not take these arguments.
+  // Returns the results of a node, or nullopt if the operator does not take these arguments.
   std::optional<std::vector<ValueId>> Try(absl::string_view name, std::vector<ValueId> inputs);
   void AddVar(ValueId v, int argument = -1) { vars_.push_back({v, next_object_++, argument}); }
   void AddName(ValueId v, const Var& of) { vars_.push_back({v, of.object, of.argument, of.fixed}); }
@@ -96,25 +96,25 @@ class Generator {
   std::vector<int64_t> OtherShape(std::vector<int64_t> sizes);
   bool Numeric(const Var& x) { return DTypeOf(x) != DType::kBool; }
   bool Ordered(const Var& x) { return !IsComplex(DTypeOf(x)); }
-  // A number that fits the dtype.
+  // Makes a number that fits the dtype.
   ValueId Number(const Var& x);
-  // A mask of x's sizes.
+  // Makes a mask of x's sizes.
   std::optional<ValueId> Mask(const Var& x);
-  // Indices into a dim of this size, `count` of them.
+  // Makes `count` indices into a dim of this size.
   std::optional<ValueId> Indices(int64_t size, int64_t count);
   void MakeWrite();
   void MakePure();
 
   // --- operators of which a table says what they take ---
   bool Fits(const Var& x, Takes takes);
-  // 0 <= a place < size, one for each element of x; `distinct`: each once along the dim.
+  // Makes indices in [0, size), one for each element of x; `distinct`: each index once along the dim.
   std::optional<ValueId> Places(const Var& x, int64_t dim, int64_t size, bool distinct);
   std::optional<Var> OfDTypeAs(const Var& x, bool same_sizes);
   std::optional<ValueId> ListLike(const Var& x, bool first);
   std::optional<ValueId> ArgumentOf(const Var& x, absl::string_view word, int64_t dim);
   void MakeMore();
 
-  // t_, squeeze_, ...: from here on the tensor has one name.
+  // t_, squeeze_, ...: afterwards the tensor has only one name.
   void ChangeGeometry();
   void Retire(int object);
 
@@ -129,20 +129,20 @@ class Generator {
   void Body(int depth);
   ValueId Condition();
   ValueId Predicate();  // of cond: a tensor
-  // Results of two blocks that are of one dtype and size.
+  // Chooses results of two blocks that have the same dtype and size.
   void FinishBranches(NodeId n, const std::vector<std::vector<Var>>& vars);
   void Finish(NodeId n);
   void If(int depth);
 
-  // The form that is exported: closed blocks over operands.
+  // The form in an export: closed blocks over operands.
   void Cond(int depth);
   void Loop(int depth);
-  // Returns the next value of a carried one.
+  // Returns the next value of a carried value.
   Var Next(const Var& p);
   void While(int depth);
   void MakeOutputs();
 
-  // Constants and lists of attempts that failed.
+  // Removes constants and lists of attempts that failed.
   void RemoveUnused(BlockId b);
 
   std::mt19937_64 random_;

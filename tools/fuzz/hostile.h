@@ -1,5 +1,5 @@
-// Tries files that nobody vouches for: each is read, checked and compiled as `smelt compile` does it, in a process of
-// its own, so that one that crashes or does not end is named and the next goes on.
+// Tries untrusted files: each is read, checked and compiled as `smelt compile` does it, in a separate process, so that
+// a file that crashes or does not end is reported and the next one continues.
 //
 //   HostileReport report = TryFiles(0, 20000, [&](int64_t i) { return mutator.Make(i); }, {});
 //   EXPECT_THAT(report.failures, IsEmpty());
@@ -16,7 +16,7 @@
 namespace smelt {
 
 struct HostileFile {
-  std::string what;       // for whoever reads the report
+  std::string what;       // a description for the report
   std::string extension;  // ".pt2", ".ir"
   std::string bytes;
 };
@@ -24,8 +24,8 @@ struct HostileFile {
 struct HostileOptions {
   std::string scratch = "/tmp";  // a folder; files that fail are kept there
   int seconds = 20;              // of processor time, for one file
-  int64_t compile_each = 1;      // every how manieth file that is read well is compiled; 0: none
-  double wall_seconds = 1e18;    // begins no file after that
+  int64_t compile_each = 1;      // compiles every n-th file that is read successfully; 0: none
+  double wall_seconds = 1e18;    // starts no file after that time
   size_t most_failures = 1000;
 };
 
@@ -37,7 +37,7 @@ struct HostileFailure {
 
 struct HostileReport {
   int64_t files = 0;
-  int64_t read = 0;  // well
+  int64_t read = 0;  // successfully
   std::map<int, int64_t> by_exit_code;
   std::vector<HostileFailure> failures;  // ended by a signal, did not end, a bug in smelt
   std::vector<std::string> left_behind;  // files that no compilation should have left

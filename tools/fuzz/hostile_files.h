@@ -1,5 +1,5 @@
-// Files of somebody who means harm: valid ones, changed at random in their structure and sealed again with right
-// digests, so that what lies behind the digests is reached. And everything that reads such files without running them.
+// Malicious files: valid files that are changed at random in their structure and sealed again with correct digests, so
+// that the code after the digest checks is reached. And everything that reads such files without running them.
 //
 //   HostileFiles files(HostileFiles::kBundles, {bundle, another});
 //   const std::string mutant = files.Mutant(seed);         // the same bytes for the same seed
@@ -26,14 +26,14 @@ class HostileFiles {
 
   std::string Mutant(uint64_t seed) const;
 
-  // The codes that the command line answers with 3, 4, 5, 6 or 7.
+  // Returns whether the command line exits with 3, 4, 5, 6 or 7 for this status.
   static bool IsTheFilesFault(const absl::Status& s);
 
   struct Outcome {
-    std::string refusal;  // what the first reader said; "" if it took the file
+    std::string refusal;  // the first reader's message; "" if it accepted the file
     std::string wrong;    // an error that is not the file's fault, or readers that disagree; "" if all behave
   };
-  // Bundles: loads them, creates an instance, inspects them in all forms, makes the C++ of `smelt cc` and a report.
+  // Bundles: loads them, creates an instance, inspects them in all forms, generates the C++ of `smelt cc` and a report.
   // None of their code runs. Graphs: decodes, verifies, prints and encodes them, and decodes them again.
   Outcome Read(const std::string& file) const;
 

@@ -1,4 +1,4 @@
-// Operators of which the generator knows nothing but what a call of them takes.
+// Operators of which the generator knows only the arguments that they take.
 #ifndef SMELT_TOOLS_FUZZ_MORE_OPERATORS_H_
 #define SMELT_TOOLS_FUZZ_MORE_OPERATORS_H_
 

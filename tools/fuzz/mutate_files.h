@@ -1,5 +1,4 @@
-// Real models with something changed that keeps them well formed: archives as the JSON that they hold, texts as the
-// tokens of which they are.
+// Changes real models so that they remain well formed: archives as the JSON that they hold, texts as tokens.
 //
 //   ArchiveMutator mutator(TestArchive::AllPaths());
 //   HostileFile file = mutator.Make(/*seed=*/17);   // the same for the same seed
@@ -15,8 +14,8 @@
 
 namespace smelt {
 
-// Swaps arguments, changes their kinds, types, sizes, strides, operators and numbers, deletes, doubles and moves nodes,
-// and puts nodes of other models between.
+// Swaps arguments, changes their kinds, types, sizes, strides, operators and numbers, deletes, duplicates and moves
+// nodes, and inserts nodes of other models.
 class ArchiveMutator {
  public:
   // Archives below 40 kB.
@@ -29,7 +28,7 @@ class ArchiveMutator {
   std::vector<std::unique_ptr<Model>> models_;
 };
 
-// Swaps, replaces, deletes and doubles tokens, arguments and lines of texts of graphs.
+// Swaps, replaces, deletes and duplicates tokens, arguments and lines of texts of graphs.
 class TextMutator {
  public:
   explicit TextMutator(std::vector<std::string> texts);
@@ -41,7 +40,7 @@ class TextMutator {
   std::vector<std::unique_ptr<Text>> texts_;
 };
 
-// The texts below `folder`: of scenarios, and of archives whose weights are none, printed.
+// Returns the texts below `folder`: of scenarios, and of archives without weights, printed.
 std::vector<std::string> GraphTexts(const std::string& folder);
 
 }  // namespace smelt

@@ -1,11 +1,11 @@
-// Models of one operator, each with one thing in it that is not as it should be: what reads and compiles models must
-// find it, or hold.
+// Models of one operator with one false statement each: the code that reads and compiles models must detect it, or
+// work.
 //
 //   const std::vector<OneOperator> calls = OperatorCalls(answers);   // sound calls, one or more of each operator
 //   for (const OperatorLie& lie : LiesAbout(calls[0])) WriteFile(path, lie.bytes);   // lie.what == "self is None"
 //
-// A lie is an archive (.pt2) where it is about what the archive states of results, and both an archive and a text (.ir)
-// where it is about arguments, of which the text leaves the results' types to inference.
+// A false statement about results is an archive (.pt2). One about arguments is both an archive and a text (.ir), which
+// leaves the results' types to inference.
 #ifndef SMELT_TOOLS_FUZZ_ONE_OPERATOR_H_
 #define SMELT_TOOLS_FUZZ_ONE_OPERATOR_H_
 
@@ -25,8 +25,8 @@ struct OneOperator {
   std::vector<std::vector<Type>> elements;  // of results that are lists of tensors
 };
 
-// A call of every operator that has a schema: the first recorded one (testdata/op_answers.safetensors), else one with
-// arguments made up from its schema. Sorted by name; the same each time.
+// Returns a call of every operator that has a schema: the first recorded one (testdata/op_answers.safetensors), else
+// one with arguments made up from its schema. Sorted by name; the same each time.
 std::vector<OneOperator> OperatorCalls(const std::string& answers_path);
 
 struct OperatorLie {
@@ -34,7 +34,7 @@ struct OperatorLie {
   std::string extension;  // ".pt2" or ".ir"
   std::string bytes;
 };
-// The truth first.
+// The first is the true statement.
 std::vector<OperatorLie> LiesAbout(const OneOperator& call);
 
 }  // namespace smelt

@@ -1,4 +1,4 @@
-// Cuts a failing program down to a small one that still fails: fewer nodes, outputs and arguments, no control flow,
+// Reduces a failing program to a small one that still fails: fewer nodes, outputs and arguments, no control flow,
 // smaller tensors, simpler memory and values.
 #ifndef SMELT_TOOLS_FUZZ_REDUCE_H_
 #define SMELT_TOOLS_FUZZ_REDUCE_H_
@@ -10,17 +10,18 @@
 
 namespace smelt {
 
-// The smallest sample found of which `fails` holds; it holds of `sample`. Greedy: asks at most `max_tries` times.
+// Returns the smallest sample that was found for which `fails` returns true; it returns true for `sample`. Greedy:
+// calls it at most `max_tries` times.
 Sample Reduce(const Sample& sample, const std::function<bool(const Sample&)>& fails, int max_tries = 3000);
 
-// RunSample in a process of its own, so that a crash is a failure like any other.
+// Runs RunSample in a separate process, so that a crash is a failure like any other.
 struct Isolated {
   bool crashed = false;
   Verdict verdict;
 };
 Isolated RunIsolated(const Sample& sample, const RunOptions& options);
 
-// Gives the graph's weights what the call leaves in them, as the evaluator runs it.
+// Gives the graph's weights the contents that the call leaves in them, as the evaluator runs it.
 absl::Status AdvanceState(Sample& sample);
 
 // The same for a sample that RunSample finds different, or that crashes.

@@ -19,13 +19,13 @@ struct Seen {
   std::vector<Datum> outputs;
   std::vector<Tensor> states;
   std::string variant;  // of a bundle
-  // Results of tanh, sigmoid or softmax, which kernels may round otherwise in the last place, are read as another
-  // dtype.
+  // True if the results depend on the last place of tanh, sigmoid or softmax, which kernels may round differently,
+  // because they are read as another dtype.
   bool shows_last_places = false;
 };
 
-// "" if a caller cannot tell the two apart. Values are compared within the rounding of their dtype, everything else
-// exactly. Where `want` is refused, `got` must be, and must have modified nothing.
+// Returns "" if a caller cannot distinguish the two. Values are compared within the rounding of their dtype, everything
+// else exactly. If `want` is refused, `got` must be, and must have modified nothing.
 std::string Difference(const Sample& sample, const Seen& want, const Seen& got);
 
 Seen RunEagerly(const Sample& sample);
@@ -34,21 +34,22 @@ enum class Outcome {
   kEqual,
   kDifferent,    // a wrong answer
   kRefused,      // by smelt, though eager execution accepts it
-  kUnsupported,  // named as such
+  kUnsupported,  // with that error code
   kSkipped,      // the evaluator itself does not run it
 };
 struct Verdict {
   Outcome outcome = Outcome::kEqual;
   std::string where;    // "functionalize", "fuse", "bundle"
   std::string what;     // the difference or the refusal
-  std::string variant;  // that the bundle ran
+  std::string variant;  // the variant that the bundle ran
   bool eager_refuses = false;
 };
 
 struct RunOptions {
-  bool evaluator = true;           // on the pure graph
-  bool compiled = false;           // the bundle
-  bool compiled_unjudged = false;  // with compiled: what the evaluator does not run may still be what is not compiled
+  bool evaluator = true;  // on the pure graph
+  bool compiled = false;  // the bundle
+  // with compiled: compiles programs that the evaluator does not run, without a comparison
+  bool compiled_unjudged = false;
   KernelCache* cache = nullptr;
   std::string scratch = "/tmp";  // where bundles are written
   bool all_variants = true;      // also the plan for overlapping arguments where a simpler one fits

@@ -27,7 +27,7 @@
 namespace smelt {
 
 struct CallStorage {
-  DType dtype = DType::kFloat32;  // what its bytes are printed and compared as
+  DType dtype = DType::kFloat32;  // the dtype in which its bytes are printed and compared
   std::string bytes;
 };
 
@@ -53,7 +53,7 @@ struct Sample {
   static absl::StatusOr<Sample> Parse(absl::string_view text, const std::string& file_name);
 };
 
-// The arguments of one run: fresh memory each time.
+// The arguments of one run, in fresh memory each time.
 struct MadeCall {
   std::vector<std::shared_ptr<Storage>> storages;  // by Call::storages
   std::vector<Datum> args;

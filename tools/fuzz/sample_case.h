@@ -1,4 +1,4 @@
-// Samples from and to case files (docs/case_files.md).
+// Converts samples to and from case files (docs/case_files.md).
 #ifndef SMELT_TOOLS_FUZZ_SAMPLE_CASE_H_
 #define SMELT_TOOLS_FUZZ_SAMPLE_CASE_H_
 
@@ -12,14 +12,15 @@
 
 namespace smelt {
 
-// The arguments of each call of a case. Unimplemented for a call whose argument lives in memory that an earlier call
-// made.
+// Returns the arguments of each call of a case. Unimplemented for a call with an argument in memory that an earlier
+// call made.
 absl::StatusOr<std::vector<Call>> ReadCaseCalls(const std::string& path);
 
-// One call, and what `seen` says a caller sees of it. FailedPrecondition in seen.status: that it must be refused.
+// Writes one call, and the observations of a caller from `seen`. FailedPrecondition in seen.status means that it must
+// be refused.
 absl::Status WriteCase(const Sample& sample, const Seen& seen, const std::string& model_name, const std::string& path);
 
-// The graph in PREFIX.ir (PREFIX.smg, where it has weights), the call and what eager execution says of it in
+// Writes the graph to PREFIX.ir (PREFIX.smg if it has weights), and the call with the results of eager execution to
 // PREFIX.case.safetensors. Returns the name of the graph's file.
 absl::StatusOr<std::string> WriteSampleFiles(const Sample& sample, const std::string& prefix);
 
