@@ -135,8 +135,8 @@ class AliasDb : public GraphListener {
   NodeId FirstWriterAfter(ValueId v, NodeId n) const;
   // Returns the nodes after n, in n's block, that may read v's bytes, in order.
   std::vector<NodeId> ReadersAfter(ValueId v, NodeId n) const;
-  // Returns whether a and b may come to share memory, or cease to: nothing writes either of them through any alias, and
-  // the caller does not reach both.
+  // Returns whether a and b may start or stop sharing memory: nothing writes either of them through any alias, and the
+  // caller does not reach both.
   bool SafeToChangeAliasing(ValueId a, ValueId b) const;
 
   // --- topological moves, within one block ---
@@ -146,7 +146,7 @@ class AliasDb : public GraphListener {
   // *why names the obstacle.
   bool CanMoveBefore(NodeId n, NodeId m, std::string* why = nullptr) const;
   bool CanMoveAfter(NodeId n, NodeId m, std::string* why = nullptr) const;
-  // Returns the nodes between n and m that move along when n moves beside m.
+  // Returns the nodes between n and m that move along when n moves next to m.
   std::vector<NodeId> MovesAlong(NodeId n, NodeId m) const;
   // Moves n. On failure the graph is untouched, and the error is the reason. The graph must be the one that the
   // database was built with.
@@ -159,7 +159,7 @@ class AliasDb : public GraphListener {
   std::string ToString() const;  // stable order: locations, values' sets, writers
   std::string ToJson() const;    // locations, each value's set, each node's reads and writes
   std::string ToDot() const;     // Graphviz
-  std::string ToHtml() const;    // the picture beside the text, writers marked
+  std::string ToHtml() const;    // the picture next to the text, writers marked
   // Compares with a fresh build. Returns OK if they are equal. If sets are summarised, containers have many stores, or
   // an edit undid an escape or a move, this database must hold at least as much, as docs/alias_database.md says.
   absl::Status Verify() const;

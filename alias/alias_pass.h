@@ -1,4 +1,4 @@
-// The alias database as an analysis that the passes after it share.
+// The alias database as an analysis that later passes share.
 //
 //   context.Get<AliasDb::Options>().distinct_inputs = true;
 //   pipeline.Add(BuildAliasDbPass());
@@ -16,7 +16,7 @@ namespace smelt {
 // outlive both.
 Pass BuildAliasDbPass();
 
-// The database that the pass left, or null when it did not run.
+// Returns the database that the pass left, or null if it did not run.
 AliasDb* LiveAliasDb(PassContext& context);
 
 }  // namespace smelt

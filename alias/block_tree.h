@@ -1,5 +1,5 @@
-// The places of nodes among a graph's blocks: the node of a block that holds another node, the order of two nodes, the
-// loops around a node. Private to alias/.
+// The positions of nodes in a graph's tree of blocks: the node of a block that contains another node, the order of two
+// nodes, the loops around a node. Private to alias/.
 #ifndef SMELT_ALIAS_BLOCK_TREE_H_
 #define SMELT_ALIAS_BLOCK_TREE_H_
 
@@ -18,22 +18,22 @@ class BlockTree {
  public:
   explicit BlockTree(const Graph& g) : g_(g) {}
 
-  // n, or the node around it that is in b; invalid if there is none.
+  // Returns n, or the node around it that is in b; invalid if there is none.
   NodeId AncestorIn(BlockId b, NodeId n) const;
   // Returns true when a comes before b in the text: in their common block, or the outer one first.
   bool IsBefore(NodeId a, NodeId b) const;
   // The nodes of the innermost common block that a and b are or are in.
   struct Common {
     NodeId a, b;
-    BlockId below_a, below_b;  // their blocks on the way down; invalid where it is the node itself
+    BlockId below_a, below_b;  // their blocks on the way down; invalid if it is the node itself
   };
   Common CommonOf(NodeId a, NodeId b) const;
-  // The innermost and the outermost loop around n; invalid if there is none.
+  // Returns the innermost or the outermost loop around n; invalid if there is none.
   NodeId InnermostLoop(NodeId n) const;
   NodeId OutermostLoopAround(NodeId n) const;
 
   void Forget() { ++epoch_; }
-  // A node's operator has changed: the node may have become a loop, or ceased to be one.
+  // Notes that a node's operator has changed: the node may have become a loop, or ceased to be one.
   void OperatorChanged(NodeId n);
   int64_t steps() const { return steps_; }
 

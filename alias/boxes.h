@@ -1,5 +1,4 @@
-// The box of a handle in the index space of the handle that it is a view of: the indices along each dimension. Private
-// to alias/.
+// The box of a handle: its indices along each dimension of the handle that it is a view of. Private to alias/.
 #ifndef SMELT_ALIAS_BOXES_H_
 #define SMELT_ALIAS_BOXES_H_
 
@@ -37,7 +36,7 @@ void Point(Geom* g, int64_t key, int64_t at);
 void Materialize(Geom* g, int64_t count);
 void RemoveDim(Geom* g, int64_t dim);
 void Permute(Geom* g, const std::vector<int64_t>& dims);
-// From here on no dimension is known.
+// Makes all dimensions unknown.
 void Lose(Geom* g);
 // Takes the sizes and the dtype of a type.
 void TakeSizes(const Type& type, Geom* out);

@@ -32,7 +32,7 @@ class Editor {
   using Mark = size_t;
   Mark mark() const { return journal_.size(); }
   void UndoTo(Mark m);
-  void Forget();  // what was done stays; marks are no longer valid
+  void Forget();  // makes the edits permanent; marks are no longer valid
 
   NodeId InsertBefore(NodeId anchor, OpName op, absl::Span<const ValueId> inputs, absl::Span<const Type> output_types,
                       Graph::Attributes attributes = {});
@@ -43,9 +43,9 @@ class Editor {
   void MoveBefore(NodeId n, NodeId anchor);
   void MoveAfter(NodeId n, NodeId anchor);
 
-  // The nodes of block k of an If or smelt::cond replace it. Its outputs become the block's results.
+  // Replaces an If or smelt::cond by the nodes of its block k. Its outputs become the block's results.
   absl::Status InlineBlock(NodeId n, int k);
-  // Nodes of one block, in program order and without others between them, become one node with the attribute
+  // Turns nodes of one block, in program order and without others between them, into one node with the attribute
   // "Subgraph". Its inputs are the outside values that they use, its outputs the values that are used outside, both in
   // order of appearance.
   absl::StatusOr<NodeId> Group(absl::Span<const NodeId> nodes, OpName op);
@@ -57,17 +57,17 @@ class Editor {
   BlockId Current(BlockId b) const;
 
  private:
-  // A past edit: the data for its inverse. Larger data lies on the stacks below, in the same order.
+  // A past edit: the data for its inverse. Larger data is on the stacks below, in the same order.
   struct Done {
     enum Kind : uint8_t { kInserted, kErased, kInput, kOp, kMoved, kGrouped } kind;
-    bool is_return = false;  // kInput: of a block's return node, which is known by its block
-    uint32_t index = 0;      // kInput: which; kGrouped: where in grouped_nodes_ its nodes begin
-    uint32_t values = 0;     // kGrouped: where in grouped_values_ what they made begins
+    bool is_return = false;  // kInput: of a block's return node, which is identified by its block
+    uint32_t index = 0;      // kInput: the index; kGrouped: the begin of its nodes in grouped_nodes_
+    uint32_t values = 0;     // kGrouped: the begin of its results in grouped_values_
     NodeId node;
-    BlockId block;  // where it stood, and before what
+    BlockId block;  // its old place: its block, and the node after it
     NodeId next;
     ValueId old;  // kInput
-    OpName op;    // kOp: what it was
+    OpName op;    // kOp: the old operator
   };
   // The contents of an erased node, its blocks included.
   struct Saved;

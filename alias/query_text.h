@@ -16,9 +16,9 @@
 
 namespace smelt {
 
-// Answers one line per query: "true", "false" or "error: ...". why_alias answers as may_contain_alias, and if true adds
-// the path to the memory that both share. why_move_* answers as can_move_*, and if false adds the obstacle: "true:
-// ...", "false: ...". Empty lines and lines that begin with # get no answer.
+// Answers one line per query: "true", "false" or "error: ...". why_alias answers like may_contain_alias, and if true
+// adds the path to the memory that both share. why_move_* answers like can_move_*, and if false adds the obstacle:
+// "true: ...", "false: ...". Empty lines and lines that begin with # get no answer.
 std::string AnswerAliasQueries(const AliasDb& db, absl::string_view queries);
 
 }  // namespace smelt

@@ -16,7 +16,7 @@ struct RandomProgramOptions {
   // Views whose dims count from the end and whose bounds are computed, as from a loop's index or the present sizes;
   // they change ranks and shapes, round after round in loops. Conditions are computed, too.
   bool any_shape = false;
-  bool calls = false;  // of graphs, and of functions that are not seen: those do anything to what they are given
+  bool calls = false;  // of graphs, and of unknown functions, which do anything to their arguments
 };
 std::string RandomProgram(uint64_t seed, const RandomProgramOptions& options);
 // The number of programs that a test runs, and the first seed: SMELT_ALIAS_PROGRAMS and SMELT_ALIAS_SEED in the

@@ -1,6 +1,6 @@
-// A small executor of random programs that watches the memory: it tests the alias database by what really happens. The
-// arithmetic is its own. From PyTorch it takes which bytes each operator reads and writes and which memory its results
-// share.
+// A small executor of random programs that watches the memory: it tests the alias database by what actually happens.
+// The arithmetic is its own. It follows PyTorch in the bytes that each operator reads and writes and in the memory that
+// its results share.
 #ifndef SMELT_ALIAS_RUN_PROGRAM_H_
 #define SMELT_ALIAS_RUN_PROGRAM_H_
 

@@ -1,4 +1,4 @@
-// Tensors of the executor of random programs, as places in a storage, and the views that PyTorch's operators make.
+// Tensors of the executor of random programs, as positions in a storage, and the views that PyTorch's operators make.
 #ifndef SMELT_ALIAS_RUN_VIEWS_H_
 #define SMELT_ALIAS_RUN_VIEWS_H_
 
@@ -22,7 +22,7 @@ struct Handle {
   std::vector<int64_t> sizes, strides;
 
   int64_t rank() const { return static_cast<int64_t>(sizes.size()); }
-  // Every place it reaches, in order of its indices.
+  // Returns every position that it reaches, in order of its indices.
   absl::InlinedVector<int64_t, 16> Places() const;
   bool IsDense() const;
 };
@@ -34,17 +34,17 @@ struct ViewArgument {
   int64_t Or(int64_t none) const { return number.value_or(none); }
 };
 
-// The view that aten::`op` makes of x; `arguments` are those behind x. Nothing for an aten::reshape that copies.
+// Returns the view that aten::`op` makes of x; `arguments` are those after x. nullopt for an aten::reshape that copies.
 std::optional<Handle> MakeView(const std::string& op, const Handle& x, const std::vector<ViewArgument>& arguments);
 
-// The views that aten::chunk, split or unbind makes.
+// Returns the views that aten::chunk, split or unbind makes.
 std::optional<std::vector<Handle>> MakePieces(const std::string& op, const Handle& x,
                                               const std::vector<ViewArgument>& arguments);
 
 bool IsView(const std::string& op);
 bool IsPieces(const std::string& op);
 
-// `sizes`, with a -1 among them replaced by the rest of `count`.
+// Returns `sizes` with a -1 among them replaced by the rest of `count`.
 std::optional<std::vector<int64_t>> InferSizes(std::vector<int64_t> sizes, int64_t count);
 
 std::vector<int64_t> DenseStrides(const std::vector<int64_t>& sizes);

@@ -1,5 +1,5 @@
-// The writes of one location by the interval of one dimension that they cover: finds the few that may touch a piece
-// among many. Private to alias/.
+// An index of the writes of one location by the interval of one dimension that they cover: finds the few of many that
+// may touch a piece. Private to alias/.
 #ifndef SMELT_ALIAS_WRITE_SPANS_H_
 #define SMELT_ALIAS_WRITE_SPANS_H_
 
@@ -15,9 +15,9 @@
 namespace smelt {
 namespace alias_internal {
 
-// The index is made when a long list of writes is first queried, and follows the list from then on. Added writes stand
-// in levels, each at least twice as large as the next. Adding a write takes O(log) steps of a merge, removing one
-// O(log), and finding the next one that meets an interval O(log) per level.
+// The index is made when a long list of writes is first queried, and is then kept up to date. Added writes are in
+// levels, each at least twice as large as the next. Adding a write takes O(log) steps of a merge, removing one O(log),
+// and finding the next one that meets an interval O(log) per level.
 class WriteSpans {
  public:
   struct Span {

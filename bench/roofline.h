@@ -7,10 +7,10 @@
 
 namespace smelt::bench {
 
-// Returns the seconds per call of f: the least over batches of at least 0.2 ms, with `budget` seconds in all.
+// Returns the seconds per call of f: the minimum over batches of at least 0.2 ms, with `budget` seconds in all.
 double MinSeconds(const std::function<void()>& f, double budget);
 
-// From here on the calling thread's CPU time is measured, which does not run while others have the core.
+// Measures the calling thread's processor time from here on, which does not count while others have the core.
 void UseCpuTime();
 
 class Roofline {

@@ -13,11 +13,11 @@ namespace smelt::bench {
 
 struct Workload {
   std::string name;
-  // The graph's inputs, weights and nodes. Constants stand between braces: aten::softmax(%x, {-1}, {None}).
+  // The graph's inputs, weights and nodes. Constants are in braces: aten::softmax(%x, {-1}, {None}).
   std::string weights, inputs, nodes, outputs;
   double read_bytes = 0, written_bytes = 0;  // by a perfect fusion
   double flops = 0;                          // of matmuls and convolutions
-  // Milliseconds on the reference machine: the best peer, and the most that smelt may take.
+  // Milliseconds on the reference machine: the best of the other implementations, and the most that smelt may take.
   double best_peer_ms = 0, at_most_ms = 0;
 };
 

@@ -1,4 +1,4 @@
-// Appends nodes to a block, TorchScript's plain types throughout. For the graphs of bench/alias.
+// Appends nodes to a block, with TorchScript's plain types. For the graphs of bench/alias.
 #ifndef SMELT_BENCH_ALIAS_BUILDER_H_
 #define SMELT_BENCH_ALIAS_BUILDER_H_
 
@@ -41,7 +41,7 @@ class Builder {
     return Op("aten::__getitem__.t", {list, at}, element);
   }
 
-  // A node with blocks: make_block(k) fills the k-th and returns its results.
+  // Makes a node with blocks: make_block(k) fills the k-th and returns its results.
   template <typename F>
   std::vector<ValueId> If(absl::Span<const Type> types, const F& make_block) {
     NodeId n = g->Append(block, OpName::Get("prim::If"), {c}, types);

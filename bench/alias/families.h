@@ -19,17 +19,17 @@ struct Family {
   std::string name;
   std::function<std::unique_ptr<Graph>(int64_t nodes)> make;  // about this many nodes, blocks' nodes included
 };
-// The families that are written out, in a stable order.
+// Returns the families that are written by hand, in a stable order.
 std::vector<Family> NamedFamilies();
 // A family that repeats a random tile: a few nested statements over a few values, lists, tuples and dictionaries that
 // flow from each tile to the next.
 Family TiledFamily(uint64_t seed);
 
-// Nodes and edges: inputs of nodes, results of blocks.
+// Returns the number of nodes and edges: inputs of nodes, results of blocks.
 int64_t NodesAndEdges(const Graph& g);
 
 // Asks the queries of a pass over the graph: for every value whether it is written and whether it shares memory with
-// the one before it, and more of each kind of query. Returns the number of positive answers.
+// the previous one, and more of each kind of query. Returns the number of positive answers.
 int64_t AskAll(const Graph& g, const AliasDb& db);
 // Asks as many queries, about random values.
 int64_t AskAtRandom(const Graph& g, const AliasDb& db, std::mt19937_64& rng);
@@ -37,7 +37,8 @@ int64_t AskAtRandom(const Graph& g, const AliasDb& db, std::mt19937_64& rng);
 enum class Order { kFront, kBack, kRandom };
 // Inserts readers and writers and erases them again, at `places` places, with a query after each edit.
 void InsertAndErase(Graph& g, const AliasDb& db, int64_t places, Order order, std::mt19937_64& rng);
-// Removes the nodes that let memory escape or call unknown code, one after the other, with a query after each.
+// Removes the nodes through which memory escapes or that call unknown code, one after the other, with a query after
+// each.
 void RemoveEscapes(Graph& g, const AliasDb& db, int64_t at_most, Order order);
 
 }  // namespace smelt

@@ -19,10 +19,10 @@ class BlockHasher {
  public:
   static constexpr size_t kBlockBytes = 16 << 20;
 
-  // Blocks that lie in `bytes` as a whole are hashed in parallel.
+  // Blocks that are entirely in `bytes` are hashed in parallel.
   void Update(absl::Span<const uint8_t> bytes);
 
-  // Returns the digest of all bytes so far. The hasher is then as new.
+  // Returns the digest of all bytes so far, and resets the hasher.
   Sha256Digest Finish();
 
  private:

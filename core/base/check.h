@@ -1,4 +1,4 @@
-// Assertions about our own code: a failed one prints the place, the condition and the values, and aborts.
+// Assertions about smelt's own code: a failed one prints the source line, the condition and the values, and aborts.
 //
 //   SMELT_CHECK(index < size()) << "asked for value " << index;
 //   SMELT_CHECK_EQ(node.inputs.size(), 2);
@@ -39,7 +39,7 @@ class Failure {
   std::ostringstream stream_;
 };
 
-// Swallows a stream expression, so that a CHECK is of type void. `&` binds looser than `<<`.
+// Turns a stream expression into void, so that a CHECK has type void. `&` binds more loosely than `<<`.
 struct Voidify {
   void operator&(std::ostream&) const {}
 };
@@ -64,7 +64,7 @@ void Print(std::ostream& out, const T& value) {
   }
 }
 
-// The message of a failed comparison, null if it holds.
+// Returns the message of a failed comparison, null if it holds.
 template <typename Compare, typename A, typename B>
 std::unique_ptr<std::string> Compared(const A& a, const B& b, const char* text, Compare compare) {
   if (ABSL_PREDICT_TRUE(compare(a, b))) return nullptr;

@@ -29,10 +29,11 @@ absl::StatusOr<int> OpenFile(absl::string_view path);
 // Returns the file's bytes, also for a pipe or a file of /proc, whose size is not known beforehand.
 absl::StatusOr<std::string> ReadFile(absl::string_view path);
 
-// A file in memory, read-only, unmapped by the destructor. The address is page aligned and stays when the object moves.
+// A file in memory, read-only, unmapped by the destructor. The address is page aligned and does not change when the
+// object moves.
 //
-// Not guaranteed: what happens when someone truncates the file meanwhile (the kernel sends SIGBUS). Writers that
-// replace it whole, as WriteFileAtomically does, leave the mapping as it was.
+// Not guaranteed: what happens if another process truncates the file in the meantime (the kernel sends SIGBUS). Writers
+// that replace it as a whole, like WriteFileAtomically, do not affect the mapping.
 class MappedFile {
  public:
   MappedFile() = default;
@@ -70,7 +71,7 @@ class OutputFile {
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&& other) noexcept;
 
-  // Returns whether bytes go to something that keeps its position, in order and irrevocably. Then there is no WriteAt.
+  // Returns whether bytes go to something that cannot seek, in order and irrevocably. Then there is no WriteAt.
   bool is_stream() const { return temporary_.empty(); }
   absl::Status Append(absl::string_view bytes);
   absl::Status WriteAt(int64_t offset, absl::string_view bytes);
@@ -82,7 +83,7 @@ class OutputFile {
 
   std::string path_;       // as the caller named it
   std::string target_;     // the file that is replaced
-  std::string temporary_;  // beside it; locked (flock) as long as it is being written
+  std::string temporary_;  // in the same folder; locked (flock) as long as it is being written
   int fd_ = -1;
 };
 

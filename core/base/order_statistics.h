@@ -1,5 +1,5 @@
-// Finds the elements of a line that topk, kthvalue, median and mode name. Among equal elements the answer depends on
-// how PyTorch's CPU kernels move them, which these functions follow move by move. Elements are named by their places in
+// Finds the elements of a line for topk, kthvalue, median and mode. Among equal elements the result depends on how
+// PyTorch's CPU kernels move them, so these functions repeat the same moves. Elements are named by their positions in
 // [0, n); `less` compares two.
 #ifndef SMELT_CORE_BASE_ORDER_STATISTICS_H_
 #define SMELT_CORE_BASE_ORDER_STATISTICS_H_
@@ -13,8 +13,8 @@
 
 namespace smelt {
 
-// topk: finds the first k, 0 <= k <= n, by `before`, in its order if `sorted`. Among equal elements the algorithms of
-// C++'s library decide which they are, and in which order, in PyTorch as here.
+// topk: finds the first k, 0 <= k <= n, by `before`, in that order if `sorted`. For equal elements the algorithms of
+// the C++ library decide which are chosen, and in which order, in PyTorch as here.
 template <typename Before>
 std::vector<int64_t> TopPlaces(int64_t n, int64_t k, bool sorted, Before before) {
   std::vector<int64_t> at(static_cast<size_t>(n));
@@ -36,7 +36,7 @@ int64_t KthPlace(int64_t n, int64_t k, Less less) {
   std::vector<int64_t> at(static_cast<size_t>(n));
   std::iota(at.begin(), at.end(), 0);
   int64_t low = 0, high = n - 1;
-  const auto order = [&](int64_t a, int64_t b) {  // so that a's is not above b's
+  const auto order = [&](int64_t a, int64_t b) {  // so that the first of a is not above that of b
     if (less(at[b], at[a])) std::swap(at[a], at[b]);
   };
   while (low < high) {
@@ -65,8 +65,8 @@ int64_t KthPlace(int64_t n, int64_t k, Less less) {
   return at[k];
 }
 
-// Finds the median, n > 0: the lower one of two in the middle, and among equal ones by the order of their places. A NaN
-// is the median (the first one), or is left out.
+// Finds the median, n > 0: the lower one of two in the middle, and among equal ones by the order of their positions.
+// The first NaN is the median, or NaN are left out.
 template <typename Less, typename IsNan>
 int64_t MedianPlace(int64_t n, bool ignore_nan, Less less, IsNan is_nan) {
   std::vector<int64_t> at(static_cast<size_t>(n));
@@ -83,8 +83,8 @@ int64_t MedianPlace(int64_t n, bool ignore_nan, Less less, IsNan is_nan) {
   return *middle;
 }
 
-// Finds the most frequent element, and the smallest of several such, n > 0. Unknown if there are NaN among many
-// elements: PyTorch's order of those is not an order.
+// Finds the most frequent element, and the smallest of several such, n > 0. Undetermined if there are NaN among many
+// elements, because PyTorch's comparison of these is not an order.
 template <typename Less, typename IsNan>
 std::optional<int64_t> ModePlace(int64_t n, Less less, IsNan is_nan) {
   constexpr int64_t kSortedByInsertion = 16;

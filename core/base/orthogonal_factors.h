@@ -18,7 +18,7 @@
 
 namespace smelt {
 
-// Column by column; T is double or std::complex<double>.
+// In column-major order; T is double or std::complex<double>.
 template <typename T>
 using Columns = std::vector<std::vector<T>>;
 
@@ -27,7 +27,7 @@ namespace orthogonal_internal {
 inline double Conj(double x) { return x; }
 inline std::complex<double> Conj(const std::complex<double>& x) { return std::conj(x); }
 
-// x^H y
+// Returns x^H y.
 template <typename T>
 T Dot(const std::vector<T>& x, const std::vector<T>& y) {
   T sum = 0;
@@ -181,7 +181,7 @@ struct Tridiagonal {
         for (size_t i = m; i-- > l;) {
           const double f = s * beside[i], b = c * beside[i], r = std::hypot(f, g);
           beside[i + 1] = r;
-          if (r == 0) {  // the matrix falls apart here
+          if (r == 0) {  // the matrix splits here
             diagonal[i + 1] -= moved;
             beside[m] = 0;
             whole = false;
@@ -205,7 +205,7 @@ struct Tridiagonal {
   }
 };
 
-// Up to this many rows Jacobi's rotations take no longer.
+// Up to this many rows Jacobi's rotations are not slower.
 constexpr size_t kFewRows = 16;
 
 }  // namespace orthogonal_internal
@@ -262,7 +262,7 @@ template <typename T>
 struct SingularFactors {
   Columns<T> u, v;
   std::vector<double> s;  // from the largest on
-  bool ok = true;         // false of a matrix that has a NaN or an infinity
+  bool ok = true;         // false for a matrix with a NaN or an infinity
 };
 
 // Factors `a`, columns of m rows each: U and V have min(m, n) columns or, if `full`, m and n. Without `vectors` both
@@ -314,7 +314,7 @@ SingularFactors<T> FactorSingular(Columns<T> a, size_t m, bool full, bool vector
     out.s.push_back(s[j] * scale);
     if (!vectors) continue;
     out.v.push_back(v[j]);
-    if (s[j] == 0) continue;  // and all after it: any columns that complete the others will do
+    if (s[j] == 0) continue;  // and so are all after it: any columns that complete the others are correct
     for (T& x : a[j]) x /= s[j];
     out.u.push_back(std::move(a[j]));
   }

@@ -1,12 +1,12 @@
-// Failed allocations, as an error value.
+// Turns failed allocations into an error value.
 //
 //   absl::Status Executor::RunInto(...) {
 //     return CatchOutOfMemory([&] { return Call(...); });   // "out of memory: no memory for 324 bytes"
 //   }
 //
-// smelt throws nothing of its own but this: if memory is short, the standard library's containers throw std::bad_alloc,
-// and code that allocates in another way throws OutOfMemory, which is one. Functions that a host process calls catch it
-// at their border.
+// smelt throws no other exceptions: if memory is short, the standard library's containers throw std::bad_alloc, and
+// code that allocates in another way throws OutOfMemory, which is derived from it. Functions that a host process calls
+// catch it.
 #ifndef SMELT_CORE_BASE_OUT_OF_MEMORY_H_
 #define SMELT_CORE_BASE_OUT_OF_MEMORY_H_
 
@@ -20,7 +20,7 @@
 
 namespace smelt {
 
-// There is no memory for so many bytes.
+// There is not enough memory for this many bytes.
 class OutOfMemory : public std::bad_alloc {
  public:
   explicit OutOfMemory(int64_t bytes) noexcept;

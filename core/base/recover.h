@@ -24,9 +24,9 @@
 
 namespace smelt {
 
-// Notes the pass and the node that this thread works on, for the message if it fails. A new pass forgets the node. A
-// node is its operator and its place in the model's source, which may be empty. Both cost a copy of a short string, and
-// nothing outside of a Recovered.
+// Notes the pass and the node that this thread works on, for the message of a failure. A new pass clears the node. A
+// node is its operator and its source location in the model, which may be empty. Both cost a copy of a short string,
+// and nothing outside of a Recovered.
 void WorksOnPass(absl::string_view pass);
 void WorksOnNode(absl::string_view op, absl::string_view source);
 

@@ -34,7 +34,7 @@ class Sha256Hasher {
   void Update(absl::string_view bytes) { Update(bytes.data(), bytes.size()); }
   void Update(const void* data, size_t size);
 
-  // Returns the digest of all bytes so far. The hasher is then as new.
+  // Returns the digest of all bytes so far, and resets the hasher.
   Sha256Digest Finish();
 
  private:

@@ -6,7 +6,7 @@
 //     return Annotate(Decode(file.bytes()), path);   // "kv.smg: node 3: ..."
 //   }
 //
-// Context goes in front: the outermost place first, then inwards, as a person looks for it.
+// Context goes before the message, the outermost first.
 #ifndef SMELT_CORE_BASE_STATUS_MACROS_H_
 #define SMELT_CORE_BASE_STATUS_MACROS_H_
 
@@ -19,7 +19,8 @@
 
 namespace smelt {
 
-// The same error with "context: " before its message; code and payloads stay. An OK status stays as it is.
+// Returns the same error with "context: " before its message; code and payloads do not change. An OK status is returned
+// unchanged.
 absl::Status Annotate(const absl::Status& status, absl::string_view context);
 
 template <typename T>

@@ -20,8 +20,8 @@
 
 namespace smelt {
 
-// An attribute of a smelt::assert_size that holds for the example and is assumed for a call's sizes. For other calls
-// PyTorch makes other views, or chooses another layout, so they are not refused but run in eager order.
+// An attribute of a smelt::assert_size that holds for the example and is assumed for a call's sizes. For other sizes
+// PyTorch makes other views, or chooses another layout, so such calls are not refused but run in eager order.
 inline constexpr char kElseInOrder[] = "else_in_order";
 
 struct Convention {

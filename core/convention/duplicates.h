@@ -1,5 +1,5 @@
-// The outermost layer: one tensor passed as several arguments becomes one. On the way in repeats are dropped; on the
-// way out there is nothing to do, since both names are the same handle.
+// The outermost layer: one tensor that is passed as several arguments becomes one. On entry repeats are dropped; on
+// exit there is nothing to do, since all names are the same handle.
 #ifndef SMELT_CORE_CONVENTION_DUPLICATES_H_
 #define SMELT_CORE_CONVENTION_DUPLICATES_H_
 

@@ -21,7 +21,7 @@ class LayerIndex {
  private:
   int i_ = -1;
 };
-using CallerIndex = LayerIndex<struct CallerTag>;      // a user argument, as the caller counts them
+using CallerIndex = LayerIndex<struct CallerTag>;      // a user argument, as the caller counts
 using DistinctIndex = LayerIndex<struct DistinctTag>;  // after duplicates are dropped
 using MemoryIndex = LayerIndex<struct MemoryTag>;      // a storage: of one or several distinct arguments, or of states
 using GraphOutputIndex = LayerIndex<struct GraphOutputTag>;

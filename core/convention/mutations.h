@@ -1,6 +1,6 @@
 // The changes that the program makes to arguments and states: contents of memories, region by region, then geometry and
-// storages of tensors. On the way in, storages that grow are grown. On the way out, contents that were computed
-// elsewhere are copied back, then handles take their final geometry.
+// storages of tensors. On entry, storages are enlarged if needed. On exit, contents that were computed elsewhere are
+// copied back, then handles get their final geometry.
 #ifndef SMELT_CORE_CONVENTION_MUTATIONS_H_
 #define SMELT_CORE_CONVENTION_MUTATIONS_H_
 
@@ -18,9 +18,9 @@ struct MutatedInput {
   DistinctIndex arg;      // if not is_state
   int state = -1;         // index into Graph::weights, if is_state
   bool geometry = false;  // t_, squeeze_, resize_…: final_geometry holds afterwards
-  bool storage = false;   // set_: it lives in `final_source` afterwards
+  bool storage = false;   // set_: afterwards its storage is `final_source`
   SymbolicGeometry final_geometry;
-  // For storage: the memory in which it then lives.
+  // For storage: the memory that is then its storage.
   enum class Source { kOwn, kMemory, kGraphOutput } final_source = Source::kOwn;
   MemoryIndex final_memory;
   DistinctIndex final_from;       // of a memory with several arguments: the one that final_geometry counts from

@@ -1,5 +1,5 @@
-// The innermost layer: which of the tensors that the caller gets share memory. On the way in fresh memory is allocated.
-// On the way out each result is returned as the argument itself, a view, or a fresh tensor.
+// The innermost layer: which of the results share memory. On entry fresh memory is allocated. On exit each result is
+// returned as the argument itself, a view, or a fresh tensor.
 #ifndef SMELT_CORE_CONVENTION_OUTPUTS_H_
 #define SMELT_CORE_CONVENTION_OUTPUTS_H_
 
@@ -11,7 +11,7 @@
 
 namespace smelt {
 
-// The place of one of the caller's outputs.
+// The source of one of the caller's outputs.
 struct OutputInfo {
   enum class Kind {
     kIsArgument,           // the caller's own tensor

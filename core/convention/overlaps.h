@@ -1,5 +1,5 @@
-// Arguments that share bytes become views of one memory. On the way in each distinct argument is found in its memory.
-// Writes happen there, so the way out is empty.
+// Arguments that share bytes become views of one memory. On entry each distinct argument is located in its memory.
+// Writes happen there, so there is nothing to do on exit.
 #ifndef SMELT_CORE_CONVENTION_OVERLAPS_H_
 #define SMELT_CORE_CONVENTION_OVERLAPS_H_
 

@@ -28,7 +28,7 @@
 
 namespace smelt {
 
-// Random state, given explicitly: equal seeds draw equal numbers (not PyTorch's).
+// The random state, given explicitly: equal seeds draw equal numbers (not PyTorch's).
 class EvalGenerator {
  public:
   explicit EvalGenerator(uint64_t seed = 0) : state_(seed) {}
@@ -48,7 +48,7 @@ struct EvalDict {
   std::vector<std::pair<EvalValue, EvalValue>> items;  // in order of insertion
 };
 
-// A value at run time. Lists, tuples and dictionaries are shared by handle, as Python's are.
+// A value at run time. Lists, tuples and dictionaries are shared by handle, as in Python.
 class EvalValue {
  public:
   EvalValue() = default;  // None
@@ -115,7 +115,7 @@ struct EvalOptions {
   std::shared_ptr<EvalGenerator> generator;  // used where a call names none; a fresh one with seed 0 if null
   // The tensors of the weights, by index into Graph::weights. If empty, the graph's own storages are used, and written.
   std::vector<Tensor> weights;
-  int64_t max_steps = int64_t{1} << 32;  // nodes run, then an error: a loop that does not end
+  int64_t max_steps = int64_t{1} << 32;  // the number of nodes to run before an error, for loops that do not end
   int64_t max_tensor_bytes = int64_t{1} << 36;
 };
 
@@ -123,7 +123,7 @@ struct EvalResult {
   std::vector<EvalValue> outputs;
 };
 
-// A copy of the weights that keeps their sharing of storages: state for several calls in a row.
+// Returns a copy of the weights that keeps their sharing of storages: state for several consecutive calls.
 std::vector<Tensor> CopyWeights(const Graph& g);
 
 // `args` are the user inputs in order, without weights. Size symbols take their values from the arguments.
@@ -135,7 +135,7 @@ absl::StatusOr<std::vector<EvalValue>> EvaluateOp(OpName op, absl::Span<const Ev
                                                   const EvalOptions& options = {});
 
 // Runs a pure graph by its convention: prologue, graph, epilogue. Afterwards arguments (and weights) are as the caller
-// would see them. The outputs are those of the original graph, and alias each other as there.
+// would see them. The outputs are those of the original graph, with the same aliasing.
 absl::StatusOr<EvalResult> RunConvention(const Graph& pure, const Convention& convention,
                                          absl::Span<const EvalValue> args, const EvalOptions& options = {});
 

@@ -1,4 +1,4 @@
-// The insides of the evaluator: elements of strided tensors, and operators on concrete values. Private to core/eval.
+// The internals of the evaluator: elements of strided tensors, and operators on concrete values. Private to core/eval.
 //
 // An operator's kernel reads its arguments by the schema's names and makes its results with OutputsOf, which asks
 // inference for dtype, sizes and strides; it fills them in row-major order of their elements. Kernels compute in
@@ -32,7 +32,7 @@ using Cx = std::complex<double>;
 
 // --- elements ---
 
-// One element at an address, widened. T is double, int64_t or complex<double>; a conversion is PyTorch's cast.
+// Reads one element at an address, widened. T is double, int64_t or complex<double>; a conversion is PyTorch's cast.
 template <typename T>
 T LoadAs(const char* p, DType dtype);
 template <typename T>
@@ -109,16 +109,16 @@ auto WithNumber(DType t, F f) {
   return f(int64_t());
 }
 
-// Elements as bytes, in row-major order: for operators that only move them.
+// Reads elements as bytes, in row-major order, for operators that only move them.
 std::vector<char> ReadBytes(const Tensor& t);
 void WriteBytes(const Tensor& t, const std::vector<char>& bytes);
 
 // Copies `from`, broadcast to the sizes of `to` and cast to its dtype; everything is read before anything is written.
 absl::Status CopyInto(const Tensor& to, const Tensor& from);
-// A fresh tensor with the same elements.
+// Returns a fresh tensor with the same elements.
 Tensor CopyWithStrides(const Tensor& t, absl::Span<const int64_t> strides);
 Tensor Converted(const Tensor& t, DType dtype);  // fresh, contiguous
-// The geometry of t broadcast to `sizes`.
+// Returns the geometry of t broadcast to `sizes`.
 absl::StatusOr<Geometry> Broadcasted(const Geometry& g, absl::Span<const int64_t> sizes);
 std::vector<int64_t> ContiguousStridesOf(absl::Span<const int64_t> sizes);
 int64_t Product(absl::Span<const int64_t> sizes);
@@ -160,7 +160,7 @@ struct Call {
   std::vector<int64_t> Ints(absl::string_view name) const;
   std::vector<double> Doubles(absl::string_view name) const;
   std::vector<Tensor> Tensors(absl::string_view name) const;  // undefined for None
-  // A window's argument: given once for all dims, or one each; `d` if it is missing.
+  // Returns a window's argument: one value for all dims, or one for each; `d` if it is missing.
   std::vector<int64_t> PerDim(absl::string_view name, int dims, int64_t d) const;
   absl::Status Error(absl::string_view message) const { return op.Error(message); }
   absl::Status Unsupported(absl::string_view message) const { return op.Unsupported(message); }
@@ -172,7 +172,7 @@ using KernelTable = absl::flat_hash_map<std::string, Kernel>;
 
 absl::StatusOr<Call> MakeCall(State& state, OpName op, absl::Span<const EvalValue> args);
 absl::StatusOr<Values> Run(State& state, OpName op, absl::Span<const EvalValue> args);
-// The first result, a tensor.
+// Returns the first result, a tensor.
 absl::StatusOr<Tensor> Run1(State& state, absl::string_view op, std::vector<EvalValue> args);
 // Makes the results that inference describes (dtype, sizes and strides) as fresh tensors of zeros.
 absl::StatusOr<std::vector<Tensor>> OutputsOf(const Call& c);
@@ -187,7 +187,7 @@ inline EvalValue Val(int i) { return EvalValue(static_cast<int64_t>(i)); }
 inline EvalValue Val(double d) { return EvalValue(d); }
 inline EvalValue Val(bool b) { return EvalValue(b); }
 inline EvalValue None() { return EvalValue(); }
-// dim in [0, max(rank, 1)), or PyTorch's error.
+// Returns dim in [0, max(rank, 1)), or PyTorch's error.
 absl::StatusOr<int> Dim(const Call& c, int64_t dim, int rank);
 
 // Rounds at each step the sums that PyTorch accumulates in memory of half types.
@@ -215,7 +215,7 @@ void AddScalarKernels(KernelTable& t);
 void AddContainerKernels(KernelTable& t);
 absl::StatusOr<Values> Pointwise(Call& c);
 absl::StatusOr<Values> Reduction(Call& c);
-// By core/op's decomposition: a graph of this one node, decomposed by one step and run.
+// Runs core/op's decomposition: a graph of this one node, decomposed by one step.
 absl::StatusOr<Values> RunDecomposed(Call& c);
 absl::StatusOr<Values> Number(Call& c);  // arithmetic of Python numbers
 
@@ -225,7 +225,7 @@ absl::Status CheckNoPartialOverlap(const Call& c, const Tensor& written, const T
 absl::Status CheckApart(const Call& c, const Tensor& written, const Tensor& read, OperandSharing rule);
 // Checks that an elementwise write in PyTorch gives the same as one in a pure graph, which reads first.
 absl::Status CheckOrder(const Call& c, const Tensor& written, const Tensor& read);
-// Makes a copy_ that reads what it has written: one element after the other. Returns false if there is no such need.
+// Runs a copy_ that reads what it has written, one element after the other. Returns false if there is no such overlap.
 absl::StatusOr<bool> CopyInOrder(const Call& c, const Tensor& to, const Tensor& from);
 
 }  // namespace smelt::eval_internal

@@ -1,4 +1,4 @@
-// JSON as Python writes it, with NaN, Infinity and -Infinity among its numbers: they are made strings. For tests.
+// Reads JSON as Python writes it, with NaN, Infinity and -Infinity among its numbers, which become strings. For tests.
 #ifndef SMELT_CORE_EVAL_PYTHON_JSON_H_
 #define SMELT_CORE_EVAL_PYTHON_JSON_H_
 

@@ -46,7 +46,7 @@ class Arena {
     std::construct_at(&slot.object);
     slot.is_live = false;
     --live_;
-    // A slot whose generations are used up is never reused: some 16 bytes are lost in 2^32 reuses.
+    // A slot whose generations are used up is never reused: about 16 bytes are lost in 2^32 reuses.
     if (++slot.generation != 0) free_.push_back(id.index);
   }
 
@@ -84,8 +84,8 @@ class Arena {
   ABSL_ATTRIBUTE_NOINLINE ABSL_ATTRIBUTE_COLD static void Stale(Id id) {
     SMELT_CHECK(false) << "stale or invalid id " << id;
   }
-  // Fusion makes a graph of a few nodes for every group, which should not pay for more. A walk over a large graph is
-  // faster if neighbours lie together. So chunks double in size, up to a limit.
+  // Fusion makes a graph of a few nodes for every group, which should not use more memory. A walk over a large graph is
+  // faster if neighbours are close together. So chunks double in size, up to a limit.
   static constexpr uint32_t kFirst = 16, kLast = 4096;
   static constexpr uint32_t kDoublings = std::countr_zero(kLast / kFirst);
   static uint32_t ChunkSize(size_t chunk) { return chunk < kDoublings ? kFirst << chunk : kLast; }
@@ -98,7 +98,7 @@ class Arena {
     const uint32_t chunk = static_cast<uint32_t>(std::bit_width(i / kFirst)) - 1;
     return {chunk, i - (kFirst << chunk)};
   }
-  // The data that detect a stale id stand beside the most used fields of an object: one line of the cache for both.
+  // The data that detects a stale id is next to the most used fields of an object, so that both are in one cache line.
   struct Slot {
     uint32_t generation = 1;
     bool is_live = false;

@@ -58,10 +58,10 @@ bool IsIdentifierStart(char c);
 bool IsIdentifierChar(char c);
 bool IsDigit(char c);
 
-// "..." with special characters escaped; QuotedString reads it back, byte for byte.
+// Returns "..." with special characters escaped; QuotedString reads it back, byte for byte.
 std::string Quote(absl::string_view s);
-// The shortest text that reads back as the same double, with a '.', an 'e', "inf" or "nan" in it, so that it is not an
-// integer.
+// Returns the shortest text that reads back as the same double, with a '.', an 'e', "inf" or "nan" in it, so that it is
+// not an integer.
 std::string DoubleToText(double d);
 
 }  // namespace smelt

@@ -81,7 +81,7 @@ class Attributes {
 
  private:
   friend class Graph;
-  std::vector<Entry>& Own();  // shared with nobody
+  std::vector<Entry>& Own();  // not shared
   std::shared_ptr<std::vector<Entry>> entries_;
 };
 
@@ -192,7 +192,7 @@ class Graph {
   // A condition under which the program was exported: a call whose sizes make the expression 0 is refused.
   struct SizeGuard {
     Expr holds;
-    std::string text;  // as it is said
+    std::string text;  // as stated in the archive
   };
   std::vector<SizeGuard> size_guards;
   // Adds a guard, which `symbols` then know.
@@ -217,7 +217,7 @@ class Graph {
   bool IsParam(NodeId n) const;  // is a block's param node
   bool IsReturn(NodeId n) const;
   ValueId FindValue(absl::string_view name) const;  // invalid if there is none
-  // a before b in their common block; both must be in one block. O(1). Param nodes are before, return nodes after all
+  // Returns whether a comes before b; both must be in one block. O(1). Param nodes are before, return nodes after all
   // others.
   bool IsBefore(NodeId a, NodeId b) const;
   std::vector<NodeId> Nodes(BlockId b) const;        // in order, without blocks inside
@@ -305,18 +305,18 @@ class Graph {
 // --- constants
 // -----------------------------------------------------------------------------------------------------------------
 
-// A constant as prim::Constant holds it. Monostate is None.
+// The value of a constant as prim::Constant holds it. Monostate is None.
 using ConstantValue = std::variant<std::monostate, int64_t, double, bool, std::string, std::vector<int64_t>,
                                    std::vector<double>, std::vector<bool>, Tensor, std::complex<double>>;
 // Makes a prim::Constant before `anchor` (a return node as anchor: at the block's end). Its Int outputs carry `expr`.
 ValueId InsertConstant(Graph& g, NodeId anchor, const ConstantValue& v);
-// Makes an int with the value of `e` in front of `anchor` (smelt::size).
+// Makes an int with the value of `e` before `anchor` (smelt::size).
 ValueId InsertSize(Graph& g, NodeId anchor, const Expr& e);
-// The constant behind a value, if it is one.
+// Returns the constant that a value is, if it is one.
 std::optional<ConstantValue> GetConstant(const Graph& g, ValueId v);
-// An integer known as constant or expression (prim::Constant, Value::expr).
+// Returns an integer that is known as a constant or expression (prim::Constant, Value::expr).
 std::optional<Expr> GetIntExpr(const Graph& g, ValueId v);
-// Returns whether the operator, given a list as its first argument, changes it: append, l[i] = x, +=.
+// Returns whether the operator changes the list that is its first argument: append, l[i] = x, +=.
 bool ChangesFirstList(OpName op);
 // Returns the elements of a list value that prim::ListConstruct made and nobody may change later, or of a constant list
 // of ints (as exprs).

@@ -12,7 +12,7 @@
 namespace smelt {
 
 // Replaces symbols in the types and numbers of all values and in the attributes of nodes, including those of blocks.
-// Ranges, hints and guards stay. Linear in the graph.
+// Ranges, hints and guards do not change. Linear in the graph.
 void SubstituteSymbols(Graph& g, const absl::flat_hash_map<std::string, Expr>& values);
 
 // Returns a copy of the graph for these values.

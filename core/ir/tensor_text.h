@@ -13,15 +13,15 @@
 
 namespace smelt {
 
-// "<Float(2): 1, 2>", "<Float(2, 2, strides=[1, 2]): 1, 2, 3, 4>" (elements in row-major order of the indices),
+// Appends "<Float(2): 1, 2>", "<Float(2, 2, strides=[1, 2]): 1, 2, 3, 4>" (elements in row-major order of the indices),
 // "<Undefined>". Exact: a NaN that is not the usual one is printed by its bits, "0x7fc00001".
 void AppendTensor(const Tensor& t, std::string& out);
 absl::StatusOr<Tensor> ParseTensor(Cursor& cursor);
 
-// PyTorch's "{3}" (a tensor of one element, of the type's dtype and sizes).
+// Parses PyTorch's "{3}" (a tensor of one element, of the type's dtype and sizes).
 absl::StatusOr<Tensor> ParseOneElementTensor(Cursor& cursor, const Type* hint);
-// Parses PyTorch's " 1  2  3  4 [ CPULongType{2,2} ]", whole. nullopt if it is something else, or in a form that is not
-// read (complex numbers, columns broken up): the text is then kept as it is. Floating-point numbers have the few digits
+// Parses PyTorch's " 1  2  3  4 [ CPULongType{2,2} ]" as a whole. nullopt if it is something else, or in an unsupported
+// form (complex numbers, wrapped columns): the text is then kept unchanged. Floating-point numbers have the few digits
 // that PyTorch printed.
 std::optional<Tensor> ParseTorchTensor(absl::string_view text, const Type* hint);
 

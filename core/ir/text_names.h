@@ -4,7 +4,7 @@
 
 namespace smelt {
 
-// Characters of a value's name that need no quotes: "%self.layer/Add_output_0".
+// Returns whether a character of a value's name needs no quotes: "%self.layer/Add_output_0".
 bool IsPlainValueChar(char c);
 
 }  // namespace smelt

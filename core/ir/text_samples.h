@@ -239,8 +239,7 @@ inline constexpr char kFrozen[] = R"IR(graph(%self : __torch__.torch.nn.modules.
   return (%input.9)
 )IR";
 
-// Graphs as PyTorch's optimizers print them, and older forms; written by hand after torch/csrc/jit/ir/ir.cpp's
-// printing.
+// Graphs as PyTorch's optimizers print them, and older forms; written by hand, following torch/csrc/jit/ir/ir.cpp.
 inline constexpr char kForms[] = R"IR(graph(%a.1 : Float(4, 4, strides=[4, 1], requires_grad=0, device=cpu),
       %onnx::b : Tensor):
   %3 : (Tensor, Tensor) = prim::TupleConstruct(%a.1, %onnx::b), scope: __module/__module.net # model.py:3:0

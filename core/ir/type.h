@@ -40,7 +40,7 @@ enum class TypeKind {
   kAny,
 };
 
-// The known facts about a tensor: each part may be missing (TorchScript's `Tensor` knows nothing). If the rank is known
+// The known facts about a tensor: each part may be missing (TorchScript's `Tensor` says nothing). If the rank is known
 // but a size or stride is not, as in `Float(*, 4)`, it is Expr::Poison().
 struct TensorType {
   std::optional<DType> dtype;

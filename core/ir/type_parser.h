@@ -1,4 +1,4 @@
-// The parser behind Type::Parse, for parsers that meet types within other text. Private to core/ir and core/op.
+// The parser behind Type::Parse, for parsers of text that contains types. Private to core/ir and core/op.
 #ifndef SMELT_CORE_IR_TYPE_PARSER_H_
 #define SMELT_CORE_IR_TYPE_PARSER_H_
 
@@ -21,9 +21,9 @@ struct TypeParseOptions {
 // Reads one type from the cursor's position, and no further.
 absl::StatusOr<Type> ParseType(Cursor& cursor, const TypeParseOptions& options = {});
 
-// A size: "4", "*" (poison), "2*s0 + 1", "SS(-2)"; up to the ',', ')' or ']' that ends it.
+// Parses a size: "4", "*" (poison), "2*s0 + 1", "SS(-2)"; up to the ',', ')' or ']' that ends it.
 absl::StatusOr<Expr> ParseSizeExpr(Cursor& cursor);
-// As a size is printed, "*" for poison.
+// Prints a size, "*" for poison.
 std::string SizeToText(const Expr& e);
 
 }  // namespace smelt

@@ -11,12 +11,12 @@ namespace smelt::op_internal {
 // Checks that dims are dims of self, and that tensors have the ranks that the operator accepts. Unknown values pass.
 absl::Status CheckArguments(const OpCall& call);
 
-// Checks a + alpha * b and a - alpha * b, among others, for dtypes that PyTorch does not subtract, and factors that it
-// does not accept.
+// Checks a + alpha * b, a - alpha * b and similar operators for dtypes that PyTorch does not subtract, and for factors
+// that it does not accept.
 absl::Status CheckSums(const OpCall& call);
 
-// Checks that every instruction has a meaning for its type: there is no exponential of an integer, and no bit of a
-// float.
+// Checks that every instruction is defined for its type: there is no exponential of an integer, and no bit operation on
+// a float.
 absl::Status CheckTypesOf(const OpCall& call, const ScalarFn& f);
 
 }  // namespace smelt::op_internal

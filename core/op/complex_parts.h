@@ -1,5 +1,5 @@
 // Arithmetic and functions of complex numbers as operators on their real and imaginary parts, for decompose_complex.cc.
-// Where PyTorch's kernels leave the result for infinite parts to a formula, this uses the same formula.
+// Where PyTorch's kernels compute the result for infinite parts by a formula, this uses the same formula.
 #ifndef SMELT_CORE_OP_COMPLEX_PARTS_H_
 #define SMELT_CORE_OP_COMPLEX_PARTS_H_
 
@@ -11,7 +11,7 @@
 namespace smelt {
 
 struct Parts {
-  ValueId re, im;  // im is invalid of a real number
+  ValueId re, im;  // im is invalid for a real number
 };
 
 class ComplexParts {
@@ -47,8 +47,8 @@ class ComplexParts {
   Parts Sqrt(const Parts& a);
   // exp(b log a)
   Parts Pow(const Parts& a, const Parts& b);
-  // Returns `product`, in which one factor is 0 where `im` is, whatever the other one is: an infinite real part leaves
-  // no imaginary part.
+  // Returns `product`, in which one factor is 0 where `im` is 0, whatever the other factor is: an infinite real part
+  // leaves no imaginary part.
   ValueId NoneOf(ValueId im, ValueId product);
   // Multiplies for the exponents for which PyTorch does, and otherwise uses the general formula.
   Parts PowNumber(const Parts& a, double exponent);

@@ -1,5 +1,5 @@
 // The operators that PyTorch may refuse because of their operands' contents: an index out of range, an integer divided
-// by zero, a matrix without an inverse. They run even if nothing reads their results.
+// by zero, a singular matrix. They run even if nothing reads their results.
 #ifndef SMELT_CORE_OP_DATA_REFUSALS_H_
 #define SMELT_CORE_OP_DATA_REFUSALS_H_
 

@@ -21,13 +21,13 @@ namespace smelt {
 // a list of one, a string a device.
 ValueId InsertArgument(Graph& g, NodeId anchor, const ConstantValue& c, const Type& formal);
 
-// Gives every node all arguments of its schema: missing ones at the end take its defaults. An error names the first one
-// that has none. Linear.
+// Gives every node all arguments of its schema: missing ones at the end get its defaults. An error names the first one
+// that has no default. Linear.
 absl::Status FillArguments(Graph& g);
 
 // Checks that each argument has a kind that its operator's schema accepts there, with TorchScript's conversions among
-// numbers. A number may stand for a tensor where PyTorch accepts it: beside a tensor, in an elementwise operator.
-// Constants have the types that they are declared with, and so do the elements of lists. Linear.
+// numbers. A number may stand for a tensor where PyTorch accepts it: together with a tensor, in an elementwise
+// operator. Constants have the types that they are declared with, and so do the elements of lists. Linear.
 absl::Status CheckArgumentKinds(const Graph& g);
 
 // Checks that each declared type is one that memory can have, and agrees with the type that inference gives for the

@@ -15,8 +15,8 @@ namespace smelt {
 // Returns whether Decompose knows the operator (for some arguments at least).
 bool HasDecomposition(OpName op);
 
-// Returns whether PyTorch's kernel pairs the elements of its operands by their place in memory, whatever their strides
-// are, so that the decomposition is right for contiguous operands only.
+// Returns whether PyTorch's kernel pairs the elements of its operands by their position in memory, regardless of
+// strides, so that the decomposition is correct only for contiguous operands.
 bool PairsElementsByPlace(OpName op);
 
 // Replaces `n` by its decomposition, inserted at its place, and redirects the uses of its outputs. Returns false if it

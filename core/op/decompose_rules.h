@@ -45,22 +45,24 @@ void AddGradientRules(DecompositionTable& table);       // gradient
 void AddNumberRules(DecompositionTable& table);         // gcd, mvlgamma, logspace, logcumsumexp
 void AddFourierRules(DecompositionTable& table);        // fft_fft, fft_irfftn, stft, ...
 
-// An argument as a value: its own, or a constant made in front of the node.
+// Returns an argument as a value: its own, or a constant made before the node.
 ValueId ValueOf(Emit& e, const OpArg& arg);
 
 // --- for the rules ---
 // The value of a tensor argument; invalid if it is None or absent.
 ValueId TensorArg(const OpCall& call, absl::string_view name);
-// Dims wrapped into [0, rank); all of them for None or an empty list.
+// Returns dims wrapped into [0, rank); all of them for None or an empty list.
 absl::StatusOr<std::vector<int64_t>> DimsArg(const OpCall& call, absl::string_view name, int rank);
 int64_t WrapDim(int64_t d, int rank);
-// a and b of any rank, as in torch.matmul. `out` is float32 for a product of halves that is not rounded to them.
+// Multiplies a and b of any rank, as in torch.matmul. `out` is float32 for a product of half types that is not rounded
+// to them.
 ValueId EmitMatmul(Emit& e, ValueId a, ValueId b, std::optional<DType> out = std::nullopt);
-// 0, 1, ..., n-1 as a tensor.
+// Returns 0, 1, ..., n-1 as a tensor.
 ValueId Range(Emit& e, const Expr& n, DType t = DType::kInt64);
-// The weights of the four neighbours at -1, 0, 1, 2 of a place `t` beyond the second, as PyTorch's cubic convolution.
+// Returns the weights of the four neighbours at -1, 0, 1, 2 of a position `t` after the second, for PyTorch's cubic
+// convolution.
 std::vector<ValueId> CubicWeights(Emit& e, ValueId t);
-// Makes calls be refused in which one of these bools is false.
+// Inserts an assertion that refuses calls in which one of these bools is false.
 inline void AssertAll(Emit& e, ValueId bools, const char* otherwise) {
   e.Multi("aten::_assert_async.msg", {e.Op("aten::all", {bools}), e.Const(std::string(otherwise))}, 0);
 }

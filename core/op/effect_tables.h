@@ -1,4 +1,4 @@
-// Operators by name, for effects that neither a schema nor observed memory shows. Private to core/op/effects.
+// Operators by name, for effects that neither a schema nor observations of memory show. Private to core/op/effects.
 #ifndef SMELT_CORE_OP_EFFECT_TABLES_H_
 #define SMELT_CORE_OP_EFFECT_TABLES_H_
 
@@ -14,10 +14,10 @@ using NameSet = absl::flat_hash_set<absl::string_view>;
 
 inline constexpr uint16_t kReadsAll = kReadsData | kReadsGeometry | kReadsElements | kReadsContainer;
 
-// Operators that change the geometry (or only the facts that autograd and names have) of their first argument, never
-// its bytes.
+// Operators that change the geometry (or only what autograd and named tensors know) of their first argument, never its
+// bytes.
 const NameSet& GeometryWriters();
-// Operators that look at sizes, strides, dtype or the handle, not at bytes.
+// Operators that read sizes, strides, dtype or the handle, not bytes.
 const NameSet& GeometryReaders();
 // Operators that make contiguous tensors with the sizes of their argument `size`.
 const NameSet& TakesSizes();

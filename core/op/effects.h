@@ -30,14 +30,14 @@ enum ArgEffect : uint16_t {
   kWritesElements = 32,      // _foreach_add_
   kReadsContainer = 64,      // the list, dictionary or object itself
   kWritesContainer = 128,    // append
-  kShufflesContainer = 256,  // with kWritesContainer: afterwards elements are at other places (insert, sort, pop)
+  kShufflesContainer = 256,  // with kWritesContainer: afterwards elements are at other positions (insert, sort, pop)
   kStored = 512,             // becomes an element of the containers that the node writes
   kStoresElements = 1024,    // its elements become elements of the containers that the node writes (extend)
-  kEscapes = 2048,           // may be kept by somebody this graph knows nothing of
+  kEscapes = 2048,           // may be kept by code outside of this graph
   kReshapesElements = 4096,  // handles that a container reaches: kWritesGeometry of each
 };
 
-// The places where a result may live. Masks are over the arguments.
+// The possible memory of a result. Masks are over the arguments.
 struct ResultEffects {
   uint64_t self = 0;          // the argument itself (the same tensor handle, the same list)
   uint64_t view = 0;          // another tensor over the argument's storage
@@ -55,13 +55,13 @@ struct ResultEffects {
   bool elements_unknown = false;  // anything that has escaped or is the caller's
   bool elements_deep = false;     // containers that hold what the arguments reach (items, dict)
   bool elements_overlap = false;  // two elements may share memory with each other beyond what the arguments say
-  bool lazy_copy = false;         // what is a view is a copy, if the argument is conjugated or negated lazily
+  bool lazy_copy = false;         // a view becomes a copy if the argument is lazily conjugated or negated
   bool partition = false;  // the k-th element is the k-th of disjoint pieces along a dimension (split, chunk, unbind)
   uint32_t overlaps_results = 0;  // earlier results this one may share memory with
 };
 
 enum class EffectKind : uint8_t {
-  kGeneric,  // `args` and `results` say it all
+  kGeneric,  // `args` and `results` describe all effects
   kScalar,   // touches no memory: arithmetic on numbers, sizes
   kConstant,
   kIf,
@@ -93,16 +93,16 @@ struct OpEffects {
   std::vector<ResultEffects> results;
   ResultEffects more_results;
   bool random = false;       // draws from the generator
-  bool side_effect = false;  // prints, raises, waits: keeps its place among its like
+  bool side_effect = false;  // prints, raises, waits: keeps its order among such nodes
   bool writes = false;       // some argument's data, geometry, elements, their geometry or container
   bool pure = false;         // no writes, side effects, random state; results fresh or without memory, arguments read
   int geometry_from = -1;    // set_: afterwards argument 0 lives in this argument's storage
   bool storage_unknown = false;  // set_(Storage)
-  bool keeps_geometry = false;   // kWritesGeometry of it is what autograd and names know of the handle
-  bool takes_strides = false;    // the result has the strides it is told, which may make indices share bytes
-  int8_t sizes_arg = -1;         // of a new contiguous tensor: the argument that says its sizes
-  int8_t format_arg = -1;        // and the one that may ask for another memory format
-  // The part of a node that NodeEffects looks at.
+  bool keeps_geometry = false;   // its kWritesGeometry concerns only what autograd and named tensors know of the handle
+  bool takes_strides = false;    // the result has the strides that it is given, which may make indices share bytes
+  int8_t sizes_arg = -1;         // for a new contiguous tensor: the argument that gives its sizes
+  int8_t format_arg = -1;        // and the one that may request another memory format
+  // The part of a node that NodeEffects reads.
   enum class By : uint8_t {
     kNothing,
     kTraining,
@@ -111,12 +111,12 @@ struct OpEffects {
     kContiguous,
     kReshape,
     kTypeAs,
-    kSumTo,  // the argument itself, or its sum where the size asked for is another
+    kSumTo,  // the argument itself, or its sum if another size is requested
     kItself,
     kWith,
     kLazy,    // see lazy_copy
-    kSparse,  // of a sparse gradient only, which by_arg asks for
-    kOfOne,   // of a list of one tensor it may be a view
+    kSparse,  // for a sparse gradient only, which by_arg requests
+    kOfOne,   // for a list of one tensor it may be a view
     kDraws,   // random unless by_arg is false or by_arg2 is 0
     kOut
   } by = By::kNothing;

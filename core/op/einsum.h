@@ -15,7 +15,7 @@
 
 namespace smelt {
 
-// One label per dim. The dims of "...", counted from the right, have labels that no equation can hold.
+// One label per dim. The dims of "...", counted from the right, have labels that cannot occur in an equation.
 struct EinsumLabels {
   std::vector<std::string> inputs;
   std::string output;
@@ -25,7 +25,7 @@ struct EinsumLabels {
 // the output's labels are the inputs'.
 absl::StatusOr<EinsumLabels> ParseEinsum(std::string equation, absl::Span<const int> ranks);
 
-// Removes the first two dims with one label, if there are such. They become one dim, which is the last, as in
+// Removes the first two dims with the same label, if there are such. They become one dim, which is the last, as in
 // aten::diagonal.
 std::optional<std::pair<int64_t, int64_t>> TakeRepeatedLabel(std::string* labels);
 

@@ -84,15 +84,15 @@ class Emit {
   ValueId Sum(ValueId a, const std::vector<int64_t>& dims, bool keepdim);
   ValueId Mean(ValueId a, const std::vector<int64_t>& dims, bool keepdim);
   ValueId Amax(ValueId a, const std::vector<int64_t>& dims, bool keepdim);
-  // Lets a reduction without an identity run over no elements if `size`, the dim that it reduces, may be 0 at a call.
-  // For results that are then empty too, so that any value will do.
+  // Lets a reduction without an identity run over no elements if `size`, the dim that it reduces, may be 0 in a call.
+  // For results that are then empty too, so that any value is correct.
   void MayBeOfNothing(ValueId reduced, const Expr& size);
   // Returns the number of elements that a reduction over dims covers.
   Expr Count(ValueId a, const std::vector<int64_t>& dims) const;
 
   // --- shapes ---
   ValueId View(ValueId a, const std::vector<Expr>& sizes);     // the strides must allow it
-  ValueId Reshape(ValueId a, const std::vector<Expr>& sizes);  // copies if need be
+  ValueId Reshape(ValueId a, const std::vector<Expr>& sizes);  // copies if needed
   ValueId Flatten(ValueId a);                                  // Reshape to one dim
   ValueId Contiguous(ValueId a);
   ValueId Transpose(ValueId a, int64_t d0, int64_t d1) { return Op("aten::transpose.int", {a, Const(d0), Const(d1)}); }

@@ -59,12 +59,12 @@ void AddFactorizationTypeRules(RuleTable& r);
 void AddCompositeRules(RuleTable& r);
 void AddScalarRules(RuleTable& r);
 
-// Kinds of operators with one rule for all.
+// Operators that share one rule.
 absl::Status InferPointwise(Ctx& c);
 absl::Status InferReduction(Ctx& c);
 absl::Status InferView(Ctx& c);
 absl::Status InferForeach(Ctx& c);
-// dtypes of a pointwise operator's results, complex numbers included.
+// Returns the dtypes of a pointwise operator's results, including complex ones.
 absl::StatusOr<std::vector<DType>> PointwiseDTypes(const OpCall& call);
 
 // --- for the rules ---
@@ -91,8 +91,8 @@ Rule SameAs(const char* name);      // an argument's dtype and sizes, contiguous
 Rule PreserveOf(const char* name);  // and its strides, as clone keeps them
 Rule LikeInput(const char* name);   // and its memory format
 Rule AdaptivePool(int n, bool max);
-absl::Status KeepStrides(Ctx& c);  // the first argument's very strides, gaps included
-absl::Status Elementwise(Ctx& c);  // what has no scalar function but broadcasts like one
+absl::Status KeepStrides(Ctx& c);  // exactly the first argument's strides, gaps included
+absl::Status Elementwise(Ctx& c);  // operators that have no scalar function but broadcast like one
 
 }  // namespace smelt::op_internal
 

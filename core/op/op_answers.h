@@ -34,7 +34,7 @@ struct AnswerValue {
   std::vector<double> floats;
   std::vector<bool> bools;
   std::vector<AnswerValue> list;  // kTensorList
-  int same_as_arg = -1;           // of an output: it is that very argument
+  int same_as_arg = -1;           // for an output: it is this argument itself
 
   OpArg ToOpArg() const;
 };
@@ -42,7 +42,7 @@ struct AnswerValue {
 struct Answer {
   OpName op;
   std::vector<AnswerValue> args, outputs;
-  // For each storage of an argument: its bytes afterwards, if they change.
+  // The bytes of each argument's storage afterwards, if they change.
   std::vector<std::pair<std::shared_ptr<Storage>, std::string>> after;
   std::vector<std::pair<int, Tensor>> after_args;  // arguments whose geometry changes
   enum class Compare { kBits, kEqual, kClose } compare = Compare::kClose;
@@ -68,7 +68,7 @@ class OpAnswers {
   std::unique_ptr<Rep> rep_;
 };
 
-// Element `index` (row-major) of a tensor as a double, exact up to int64's range; complex: its real part.
+// Returns element `index` (row-major) of a tensor as a double, exact up to int64's range; complex: its real part.
 double ElementAsDouble(const Tensor& t, int64_t index);
 // Returns the first difference between `have` and `want` under the comparison, or "". Sizes and dtypes are compared
 // too, and strides if `strides`.

@@ -34,20 +34,20 @@ enum class OpKind {
   kUnknown,      // not described: unsupported
   kPointwise,    // BuildPointwise
   kReduction,    // BuildReduction; scans (cumsum) too
-  kView,         // BuildView: outputs live in the storage of one argument. Also alias, detach, lift_fresh...
+  kView,         // BuildView: outputs share the storage of one argument. Also alias, detach, lift_fresh...
   kInplace,      // writes its first argument and returns it: functional computes the value, copied in (cast to self's
                  // dtype)
   kOut,          // the same, into the arguments named out: functional computes the values
   kInplaceView,  // changes the geometry of its first argument: functional is the view operator
   kFactory,      // makes a tensor from sizes and scalars
-  kMovement,     // picks, places or joins elements: cat, gather, index, pad, repeat, scatter...
-  kLibrary,      // left to a library or a loop of its own: mm, convolution, sort, pooling...
-  kComposite,    // Decompose says what it is: softmax, layer_norm, linear, reshape...
+  kMovement,     // selects, places or joins elements: cat, gather, index, pad, repeat, scatter...
+  kLibrary,      // computed by a library or its own loop: mm, convolution, sort, pooling...
+  kComposite,    // Decompose gives its meaning: softmax, layer_norm, linear, reshape...
   kControl,      // prim::If, prim::Loop, smelt::cond, smelt::while_loop
   kRandom,       // draws from a generator
   kScalar,       // on Python numbers: sizes, integer arithmetic, item
   kContainer,    // lists, tuples, dictionaries
-  kOther,        // described by hand where it matters: copy_, set_, resize_, smelt::view, constants
+  kOther,        // described by hand where needed: copy_, set_, resize_, smelt::view, constants
 };
 const char* Name(OpKind kind);
 
@@ -60,7 +60,7 @@ struct OpInfo {
 // Never fails: an operator that is not described has kind kUnknown. Thread-safe; the reference lives as long as the
 // process.
 const OpInfo& GetOpInfo(OpName op);
-// Every described operator that has a schema, sorted by name.
+// Returns every described operator that has a schema, sorted by name.
 std::vector<OpName> DescribedOps();
 
 // --- A call
@@ -84,7 +84,7 @@ struct OpArg {
   Kind kind = Kind::kNone;
   ValueId value;       // in the graph; invalid in a concrete call
   TensorType tensor;   // of kTensor, as far as known
-  bool known = false;  // scalars and lists of scalars: the value below is there
+  bool known = false;  // scalars and lists of scalars: the value below is set
   Expr expr;           // kInt
   double number = 0;   // kFloat; kBool: 0 or 1; kInt that is constant: the same number
   std::complex<double> complex;
@@ -115,14 +115,14 @@ struct OpArg {
 class OpCall {
  public:
   OpCall() = default;
-  // Missing arguments at the end take the schema's defaults.
+  // Missing arguments at the end get the schema's defaults.
   OpCall(OpName op, std::vector<OpArg> args);
   static absl::StatusOr<OpCall> Of(const Graph& g, NodeId n);
 
   OpName op() const { return op_; }
   const std::vector<OpArg>& args() const { return args_; }
   const OpArg& arg(int i) const;  // None if there is no such argument
-  // Position of an argument by the schema's name, -1 if there is none.
+  // Returns the position of an argument by the schema's name, -1 if there is none.
   int IndexOf(absl::string_view name) const;
   const OpArg* Find(absl::string_view name) const;  // null if there is none
   bool IsNone(absl::string_view name) const;        // absent counts as None
@@ -175,7 +175,7 @@ struct PointwiseMeaning {
 };
 absl::StatusOr<PointwiseMeaning> BuildPointwise(const OpCall& call);
 
-// torch.result_type over tensors (dimensioned before 0-dim) and numbers.
+// An operand of torch.result_type: a tensor (with dims, or 0-dim) or a number.
 struct PromotionOperand {
   DType dtype = DType::kFloat32;  // of a number: kBool, kInt64, kFloat64 or kComplex128
   enum class Category { kDimensioned, kZeroDim, kNumber } category = Category::kDimensioned;
@@ -205,7 +205,7 @@ struct ReductionMeaning {
   std::vector<Combine> combine;    // one per accumulator; kArgMin/kArgMax compare pre's value
   std::vector<DType> accumulator;  // its type: of kArg*, of the compared value
   ScalarFn post;                   // (accumulators (kArg*: i64)..., n: i64, scalars...) -> results
-  std::vector<int> scalars;        // arguments that are runtime scalars, given to pre and to post after their own
+  std::vector<int> scalars;        // arguments that are scalars at run time, passed to pre and to post after their own
   std::vector<DType> results;
 };
 absl::StatusOr<ReductionMeaning> BuildReduction(const OpCall& call);

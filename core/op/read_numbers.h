@@ -1,4 +1,4 @@
-// Numbers that a program reads out of its tensors.
+// Finds numbers that a program reads from its tensors.
 #ifndef SMELT_CORE_OP_READ_NUMBERS_H_
 #define SMELT_CORE_OP_READ_NUMBERS_H_
 
@@ -10,10 +10,10 @@
 
 namespace smelt {
 
-// Returns whether the node reads a number out of a tensor, as aten::item does.
+// Returns whether the node reads a number from a tensor, as aten::item does.
 bool ReadsNumber(const Graph& g, NodeId n);
 
-// Returns for each symbol the node that reads the number with its name; of several the first. O(nodes).
+// Returns for each symbol the node that reads the number with its name; if there are several, the first. O(nodes).
 absl::flat_hash_map<std::string, NodeId> ReadersOfSymbols(const Graph& g);
 
 // Returns the nodes whose number is in the sizes or offsets of other values, as u0 of `x[:, :n.item()]` is. They are

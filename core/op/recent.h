@@ -1,4 +1,4 @@
-// The latest answers of a table that is queried for every node, found without the table's lock.
+// The latest results of a table that is queried for every node, found without the table's lock.
 #ifndef SMELT_CORE_OP_RECENT_H_
 #define SMELT_CORE_OP_RECENT_H_
 
@@ -16,7 +16,7 @@ const T* Recent(OpName op, const F& find) {
     OpName op;
     const T* found = nullptr;
   };
-  // Two places each: operators that alternate would evict each other from a single one.
+  // Two entries each: operators that alternate would evict each other from a single one.
   static thread_local Entry entries[256][2];
   Entry* entry = entries[(reinterpret_cast<uintptr_t>(&op.full()) * 0x9e3779b97f4a7c15u) >> 56];
   if (entry[0].op == op) return entry[0].found;

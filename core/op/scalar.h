@@ -146,7 +146,7 @@ class ScalarBuilder {
 absl::StatusOr<ScalarFn> ParseScalarFn(absl::string_view text);
 absl::Status VerifyScalarFn(const ScalarFn& f);
 
-// Reduces `v` to type `t`: modulo the integer type; for bool, whether it is not 0.
+// Returns `v` reduced to type `t`: modulo the integer type; for bool, whether it is not 0.
 int64_t WrapInt(DType t, int64_t v);
 
 // One scalar at run time: integers and bool in i, real floating point in f (float32 values are exactly representable

@@ -33,7 +33,7 @@ struct Argument {
   std::optional<ConstantValue>
       default_value;  // of the type's kind: `Scalar alpha=1` is an int64_t, `float p=1` a double
   bool kw_only = false;
-  AliasInfo alias;  // IsEmpty() if nothing is said
+  AliasInfo alias;  // IsEmpty() if the schema does not state it
   std::string
       type_text;  // the type as the schema has it: "MemoryFormat?", "SymInt[2]", "ScalarType": Type knows only ints
 };
@@ -78,8 +78,8 @@ bool TakesTypes(const FunctionSchema& schema, absl::Span<const Type> argument_ty
 // that name, and InvalidArgument if none of its schemas takes these types; the message lists them.
 absl::StatusOr<OpName> ResolveOverload(absl::string_view name, absl::Span<const Type> argument_types);
 
-// The full argument list in the schema's order: given positional arguments and keyword arguments, filled up with
-// defaults. An entry is an index into `positional`, into `keyword`, or a default.
+// The full argument list in the schema's order: the given positional and keyword arguments, filled up with defaults. An
+// entry is an index into `positional`, into `keyword`, or a default.
 struct FilledArgument {
   enum class Kind { kPositional, kKeyword, kDefault };
   Kind kind = Kind::kDefault;

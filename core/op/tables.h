@@ -12,9 +12,9 @@ bool HasReduction(OpName op);
 bool HasView(OpName op);
 bool HasTypeRule(OpName op);
 
-// A number as PyTorch lifts it: kBool, kInt64, kFloat64 or kComplex128.
+// Returns the dtype that PyTorch gives a number: kBool, kInt64, kFloat64 or kComplex128.
 DType NumberDType(OpArg::Kind kind);
-// The argument's part in torch.result_type.
+// Returns the argument's role in torch.result_type.
 PromotionOperand PromotionOf(const OpArg& arg);
 
 }  // namespace smelt::op_internal

@@ -9,7 +9,7 @@
 //   }
 //
 // A pass keeps no state between runs: its options and its results are in the PassContext. The runner does timing,
-// dumps, verification and switching off (core/pass/pass_pipeline.h).
+// dumps, verification and disabling (core/pass/pass_pipeline.h).
 #ifndef SMELT_CORE_PASS_PASS_H_
 #define SMELT_CORE_PASS_PASS_H_
 
@@ -83,17 +83,17 @@ struct Pass {
   std::string description;
   // Names of passes that must have run on the graph before this one.
   std::vector<std::string> prerequisites = {};
-  // True if programs have the same meaning without the pass and only run slower: such a pass can be switched off.
+  // True if programs have the same meaning without the pass and only run slower: such a pass can be disabled.
   bool is_optional = false;
-  // True if the pass leaves the graph as it is.
+  // True if the pass does not change the graph.
   bool is_analysis = false;
-  // Rewrites the graph and returns whether anything in it changed. After an error the graph is of no further use.
+  // Rewrites the graph and returns whether anything in it changed. After an error the graph must not be used.
   std::function<absl::StatusOr<bool>(Graph&, PassContext&)> run = nullptr;
 
   absl::StatusOr<bool> Run(Graph& graph, PassContext& context) const { return run(graph, context); }
 };
 
-// Counts the edits of a graph as long as it lives, for passes that do not count for themselves.
+// Counts the edits of a graph during its lifetime, for passes that do not count themselves.
 //
 //   EditCounter edits(g);
 //   ResolveLists(g);

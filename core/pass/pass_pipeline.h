@@ -38,7 +38,7 @@ struct PassRunOptions {
 
 class PassPipeline {
  public:
-  // Appends a pass. Those of its prerequisites that are in the pipeline must stand before it: a failed check otherwise.
+  // Appends a pass. Its prerequisites, if they are in the pipeline, must come before it: otherwise a check fails.
   void Add(Pass pass);
   // Appends all passes of another pipeline.
   void Append(PassPipeline other);

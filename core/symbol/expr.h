@@ -115,8 +115,8 @@ class SymbolRanges {
   static constexpr int64_t kInfinity = INT64_MAX;
   struct Range {
     int64_t min = 0, max = kInfinity;
-    // The least value that a caller may pass, if that is less than `min`: PyTorch's export reasons about dynamic sizes
-    // as if they were at least 2 (a size of 1 broadcasts), and accepts 1 all the same. -1: min.
+    // The smallest value that a caller may pass, if that is less than `min`: PyTorch's export assumes that dynamic
+    // sizes are at least 2 (a size of 1 broadcasts), but accepts 1. -1: min.
     int64_t accepted_min = -1;
     // The example's value, which decides a question that the range leaves open. -1 if unknown.
     int64_t hint = -1;
@@ -132,14 +132,14 @@ class SymbolRanges {
   std::optional<bool> LessOrEqual(const Expr& a, const Expr& b) const;
   // For all values that a caller may pass, including those below `min`.
   std::optional<bool> AlwaysLessOrEqual(const Expr& a, const Expr& b) const;
-  // Returns an expression with the same value for all that a caller may pass, without each min, max, floordiv and mod
-  // that the ranges decide: with s0 in [8, inf), min(s0, 4) is 4, floordiv(3, s0) is 0, mod(3, s0) is 3.
+  // Returns an expression with the same value for all values that a caller may pass, without each min, max, floordiv
+  // and mod that the ranges decide: with s0 in [8, inf), min(s0, 4) is 4, floordiv(3, s0) is 0, mod(3, s0) is 3.
   Expr Simplify(const Expr& e) const;
 
-  // Returns the ranges with each symbol from the least value that a caller may pass.
+  // Returns the ranges with each symbol starting from the smallest value that a caller may pass.
   SymbolRanges Accepted() const;
 
-  // States a fact beyond the ranges: `e`, or e's x if it is max(x, -x), is not 0 in any call that is accepted.
+  // States a fact beyond the ranges: `e` (or x, if `e` is max(x, -x)) is not 0 in any call that is accepted.
   void SetNonZero(const Expr& e);
 
   const std::vector<std::pair<std::string, Range>>& entries() const { return entries_; }  // sorted by name

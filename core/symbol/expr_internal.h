@@ -1,4 +1,5 @@
-// The representation of an expression in expr.cc, for the files beside it: expr_text.cc, symbol_ranges.cc.
+// The representation of an expression in expr.cc, for the other files of its implementation: expr_text.cc,
+// symbol_ranges.cc.
 #ifndef SMELT_CORE_SYMBOL_EXPR_INTERNAL_H_
 #define SMELT_CORE_SYMBOL_EXPR_INTERNAL_H_
 
@@ -72,23 +73,24 @@ struct ExprAccess {
 
 namespace expr_internal {
 
-// nullptr for a constant.
+// Returns nullptr for a constant.
 inline const Expr::Node* NodeOf(const Expr& e) { return ExprAccess::NodeOf(e); }
 inline bool AnyPoison(const Expr& a, const Expr& b) { return a.IsPoison() || b.IsPoison(); }
 
-// A total, stable order, by structure.
+// Compares by a total, stable order of structure.
 int CompareAtoms(const AtomPtr& a, const AtomPtr& b);
 
 std::vector<Term> TermsOf(const Expr& e);
-// The term without factors, which is the last; 0 if there is none.
+// Returns the term without factors, which is the last; 0 if there is none.
 int64_t ConstantTerm(const std::vector<Term>& terms);
 Expr FromTerm(Term t);
-// From sorted, merged terms.
+// Makes an expression from sorted, merged terms.
 Expr FromTerms(std::vector<Term> terms);
 
-// The function of a kind other than kSymbol.
+// Applies the function of a kind other than kSymbol.
 Expr Apply(Kind kind, absl::Span<const Expr> operands);
-// Replaces the atoms for which `replace` gives something, outermost first, and rebuilds what contains them.
+// Replaces the atoms for which `replace` returns something, outermost first, and rebuilds the expressions that contain
+// them.
 Expr Rebuild(const Expr& e, const std::function<std::optional<Expr>(const Atom&)>& replace);
 
 }  // namespace expr_internal

@@ -123,15 +123,16 @@ class SymbolicDecide {
   Expr Min(const Expr& a, const Expr& b);
   Expr Max(const Expr& a, const Expr& b);
 
-  // Returns whether hints can decide what the ranges leave open about `e`: not for numbers that only the data give.
+  // Returns whether hints can decide what the ranges leave open about `e`: not for numbers that only the data
+  // determines.
   bool IsDecidable(const Expr& e) const;
-  // Returns its value for the hints, or nothing if they do not give one.
+  // Returns its value for the hints, or nullopt if they do not give one.
   std::optional<int64_t> Example(const Expr& e) const;
   std::optional<bool> Known(const Expr& a, const Expr& b) const { return ranges_->LessOrEqual(a, b); }
 
   const absl::Status& status() const { return status_; }
   void Fail(absl::string_view what);
-  // In the order in which they were first made, each once. Each holds for the hints.
+  // In the order in which they were first made, each once. All of them hold for the hints.
   const std::vector<Assumption>& assumptions() const { return assumptions_; }
 
  private:

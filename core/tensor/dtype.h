@@ -9,7 +9,7 @@
 
 namespace smelt {
 
-// The numbers are part of the bundle and graph formats: never change one.
+// The numbers are part of the bundle and graph formats and must never change.
 enum class DType : uint8_t {
   kBool = 0,
   kUInt8 = 1,

@@ -1,6 +1,6 @@
-// Decides whether the answer of an elementwise write depends on the order in which PyTorch visits the elements: an
-// operand lies partly in the written memory, or the written tensor in itself, and PyTorch computes such a write without
-// a temporary. Its order is TensorIterator's. If that order is one element after the other, it can be followed.
+// Decides whether the result of an elementwise write depends on the order in which PyTorch visits the elements: an
+// operand partly overlaps the written memory, or the written tensor overlaps itself, and PyTorch computes such a write
+// without a temporary. Its order is TensorIterator's. If that order is one element after the other, it can be followed.
 #ifndef SMELT_CORE_TENSOR_ELEMENT_ORDER_H_
 #define SMELT_CORE_TENSOR_ELEMENT_ORDER_H_
 
@@ -22,14 +22,14 @@ struct PlacedGeometry {
   int item() const { return ItemSize(dtype); }  // bytes
 };
 
-// The places that an operand may have relative to the tensor that an operator writes. PyTorch looks only at tensors
-// that cover their span without gaps. It computes with all others, in whatever order.
+// The permitted positions of an operand relative to the tensor that an operator writes. PyTorch checks only tensors
+// that cover their span without gaps. It computes with all others, in an unspecified order.
 enum class OperandSharing {
   kAny,          // all is computed before anything is written
   kNotPartly,    // the same elements, or none; else PyTorch refuses, or computes one element after the other
-  kNone,         // PyTorch refuses what it looks at
-  kWholeOrNone,  // PyTorch does not look. The same elements, or none; else the answer depends on how it computes
-  kApart,        // PyTorch does not look, and the answer always depends on how it computes
+  kNone,         // PyTorch refuses any overlap that it checks
+  kWholeOrNone,  // PyTorch does not check. The same elements, or none; else the result depends on how it computes
+  kApart,        // PyTorch does not check, and the result always depends on how it computes
 };
 
 inline constexpr char kAnswerHangsOnOrder[] =
@@ -40,7 +40,7 @@ inline constexpr char kReadsWhatItWrote[] = "an elementwise write that reads wha
 enum class OrderEffect {
   kNone,        // as if all operands were read before anything is written
   kSequential,  // one element after the other
-  kOpen,        // the machine's vectors or threads decide, or it is of another dtype
+  kOpen,        // depends on the machine's vectors or threads, or on a conversion of the dtype
 };
 
 struct ElementOrder {
@@ -48,9 +48,9 @@ struct ElementOrder {
   std::vector<int> dims;  // innermost first
 };
 
-// Returns whether the element is the same at every index.
+// Returns whether both have the same element at every index.
 bool AreSameElements(const PlacedGeometry& a, const PlacedGeometry& b);
-// Returns false also if it is not known.
+// Also returns false if it is not known.
 bool AreDisjoint(const PlacedGeometry& a, const PlacedGeometry& b);
 
 ElementOrder OrderOfElements(const PlacedGeometry& written, absl::Span<const PlacedGeometry> read);
@@ -72,7 +72,7 @@ void VisitInOrder(absl::Span<const int64_t> sizes, absl::Span<const int> dims, V
   }
 }
 
-// The offset of one element.
+// Returns the offset of one element.
 inline int64_t OffsetOf(const Geometry& g, absl::Span<const int64_t> index) {
   int64_t at = g.offset;
   for (size_t d = 0; d < index.size(); ++d) at += index[d] * g.strides[d];
@@ -80,7 +80,7 @@ inline int64_t OffsetOf(const Geometry& g, absl::Span<const int64_t> index) {
 }
 
 // Writes one value to some elements of expanded memory, which takes it if any of its elements does: `value` holds their
-// values as if each had memory of its own. Sizes and dtype must be equal.
+// values as if each had its own memory. Sizes and dtype must be equal.
 void CopyWhatChanged(const Tensor& to, const Tensor& value);
 
 }  // namespace smelt

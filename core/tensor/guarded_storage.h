@@ -11,11 +11,11 @@
 
 namespace smelt {
 
-// The end of the memory that meets such a page.
+// The end of the memory that is next to such a page.
 enum class GuardPages { kNone, kEnd, kBegin };
 
-// Allocates `bytes` of zeros whose last (kEnd) or first (kBegin) byte lies at such a page; at least a page and two
-// mappings each. When it grows, it becomes ordinary memory. `side` must not be kNone.
+// Allocates `bytes` of zeros whose last (kEnd) or first (kBegin) byte is next to such a page; takes at least a page and
+// two mappings each. When it grows, it becomes ordinary memory. `side` must not be kNone.
 absl::StatusOr<std::shared_ptr<Storage>> GuardedStorage(int64_t bytes, GuardPages side);
 
 }  // namespace smelt

@@ -54,11 +54,11 @@ enum class LayoutDerivation : int64_t {
 };
 
 enum class LayoutResult : int64_t {
-  kContiguous = 0,  // whatever its sizes are
+  kContiguous = 0,  // for any sizes
   kDerived = 1,     // with the strides of a slot
   kInput = 2,       // with exactly the strides of an input
   kStrides = 3,     // rank, the values of the strides
-  kUnknown = 4,     // as it is computed
+  kUnknown = 4,     // as computed
 };
 
 // An operand: a tensor's geometry or an integer.
@@ -73,7 +73,7 @@ struct EvaluatedLayout {
   std::vector<int64_t> strides;  // of kDerived, kInput and kStrides
 };
 
-// Returns an error that says what is malformed. A rule that passes can be evaluated on `inputs` operands.
+// Returns an error that describes what is malformed. A rule that passes can be evaluated on `inputs` operands.
 absl::Status VerifyLayoutRule(absl::Span<const int64_t> rule, size_t inputs);
 
 // Returns the layout of each result. FailedPrecondition: the rule does not cover these operands. InvalidArgument: the
@@ -81,9 +81,8 @@ absl::Status VerifyLayoutRule(absl::Span<const int64_t> rule, size_t inputs);
 absl::StatusOr<std::vector<EvaluatedLayout>> EvaluateLayoutRule(absl::Span<const int64_t> rule,
                                                                 absl::Span<const LayoutInput> inputs);
 
-// Returns the number of elements of memory that a tensor with these sizes and strides reaches, from the first on.
-// Returns -1 if a stride is negative, the ranks differ or the number is beyond any memory, which a rule from a file can
-// cause.
+// Returns the number of elements of memory that a tensor with these sizes and strides spans, from the first on. Returns
+// -1 if a stride is negative, the ranks differ or the number exceeds any memory, which a rule from a file can cause.
 int64_t ReachOfLayout(absl::Span<const int64_t> sizes, absl::Span<const int64_t> strides);
 
 }  // namespace smelt

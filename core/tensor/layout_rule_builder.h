@@ -36,9 +36,9 @@ struct LayoutRuleOptions {
   bool whole = false;
 };
 
-// Builds the rule of `infer`, whose answers must depend only on the questions that it asks. If it fails for some
-// operands, the rule refuses them; it is an error if it fails for all. `hints` are the usual operands, which are
-// followed first. The words of a rule are the same for the same answers.
+// Builds the rule of `infer`, whose results must depend only on the answers to the questions that it asks. If it fails
+// for some operands, the rule refuses them; it is an error if it fails for all. `hints` are the usual operands, which
+// are followed first. The words of a rule are the same for the same answers.
 absl::StatusOr<std::vector<int64_t>> BuildLayoutRule(
     const std::vector<LayoutRuleOperand>& operands, const SymbolRanges& ranges,
     const absl::flat_hash_map<std::string, int64_t>& hints,

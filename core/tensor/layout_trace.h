@@ -23,12 +23,12 @@ class LayoutTrace {
 
   // `asked` is kEqual, kLess or kLessOrEqual, of expressions whose ranges leave the answer open.
   virtual bool Compare(const Assumption& asked) = 0;
-  // Each returns nullopt where nothing about the operands is traced: the rule then decides by itself.
+  // Each returns nullopt if nothing about the operands is traced: the rule then decides by itself.
   virtual std::optional<bool> Test(Predicate predicate, const ExprGeometry& g) = 0;
   virtual std::optional<std::vector<Expr>> PreservedStrides(const ExprGeometry& g) = 0;
   virtual std::optional<std::vector<Expr>> PointwiseStrides(absl::Span<const ExprGeometry> operands) = 0;
 
-  // Installs a trace for as long as the scope lives.
+  // Installs a trace for the lifetime of the scope.
   class Scope {
    public:
     explicit Scope(LayoutTrace* trace);

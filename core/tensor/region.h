@@ -36,7 +36,7 @@ class Region {
   absl::Span<const Expr> strides() const { return strides_; }
   int item_bytes() const { return item_bytes_; }
 
-  // nullopt if it cannot be decided.
+  // Returns nullopt if it cannot be decided.
   std::optional<bool> IsEmpty(const SymbolRanges& ranges) const;
   std::optional<bool> OverlapsItself(const SymbolRanges& ranges) const;  // two indices reach one byte: expand, unfold
   std::string ToString() const;                                          // "[0 : 4*9 x 4*1] f4"
@@ -49,16 +49,16 @@ class Region {
 
 absl::string_view Name(Overlap o);  // "disjoint", "same", "some", "unknown"
 
-// The answer for all values of the symbols within their ranges.
+// Compares for all values of the symbols within their ranges.
 Overlap Compare(const Region& a, const Region& b, const SymbolRanges& ranges);
 // Returns whether every byte of `inner` is a byte of `outer`; false also if it is not known.
 bool Covers(const Region& outer, const Region& inner, const SymbolRanges& ranges);
 
-// For concrete geometries, without allocating; offsets are absolute in one storage. Exact unless it says kUnknown: a
-// bounded search gave up, more than 8 dims matter, or numbers near the end of int64. Some tens of nanoseconds for ranks
-// up to 4, less where the spans are disjoint or the geometries equal.
+// For concrete geometries, without allocating; offsets are absolute in one storage. Exact unless it returns kUnknown: a
+// bounded search gave up, more than 8 dims matter, or numbers are near the end of int64. Takes some tens of nanoseconds
+// for ranks up to 4, less if the spans are disjoint or the geometries equal.
 Overlap OverlapsConcrete(const Geometry& a, int a_item_bytes, const Geometry& b, int b_item_bytes);
-// Returns whether two indices reach one element; nullopt if it gave up, as above.
+// Returns whether two indices reach the same element; nullopt if it gave up, as above.
 std::optional<bool> SelfOverlap(const Geometry& g);
 // Does the same, and returns true if it is not known.
 bool OverlapsItselfConcrete(const Geometry& g);

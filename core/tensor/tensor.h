@@ -33,19 +33,19 @@ struct Geometry {
   int rank() const { return static_cast<int>(sizes.size()); }
   int64_t NumElements() const;  // CHECKs against overflow: geometry from a file is validated before it gets here
   bool IsContiguous() const;    // row-major, dims of size 1 ignored; an empty tensor is contiguous
-  // First and one past the last element reachable; {offset, offset} if empty.
+  // Returns the first and one past the last reachable element; {offset, offset} if empty.
   std::pair<int64_t, int64_t> Span() const;
   bool operator==(const Geometry& o) const { return sizes == o.sizes && strides == o.strides && offset == o.offset; }
   std::string ToString() const;  // "[4, 8] strides [8, 1] offset 0"
 };
 
-// Bytes that tensors share. Owns them, or borrows them from a caller that promises to outlive it.
+// Bytes that tensors share. Owns them, or borrows them from a caller that guarantees their lifetime.
 class Storage {
  public:
-  // Uninitialized, 64-byte aligned. Ends the program if there is no such memory.
+  // Makes an uninitialized, 64-byte aligned storage. Ends the program if there is not enough memory.
   static std::shared_ptr<Storage> Allocate(int64_t bytes);
   static std::shared_ptr<Storage> Borrow(void* data, int64_t bytes);  // never grows beyond these bytes
-  // Keeps `owner` alive as long as the storage (a file mapping, say).
+  // Keeps `owner` alive as long as the storage (for example, a file mapping).
   static std::shared_ptr<Storage> Adopt(void* data, int64_t bytes, std::shared_ptr<void> owner);
   ~Storage();
   Storage(const Storage&) = delete;

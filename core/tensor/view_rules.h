@@ -84,10 +84,10 @@ struct ReshapeResult {
 };
 template <typename D>
 absl::StatusOr<ReshapeResult<D>> Reshape(D& decide, const typename D::Geometry& g, Sizes<D> sizes);
-// sizes with its -1 replaced, checked against the number of elements.
+// Returns sizes with its -1 replaced, checked against the number of elements.
 template <typename D>
 absl::StatusOr<std::vector<typename D::Index>> InferSizes(D& decide, Sizes<D> old_sizes, Sizes<D> sizes);
-// The sizes of flatten(start, end), for Reshape.
+// Returns the sizes of flatten(start, end), for Reshape.
 template <typename D>
 absl::StatusOr<std::vector<typename D::Index>> FlattenedSizes(D& decide, Sizes<D> sizes, int64_t start_dim,
                                                               int64_t end_dim);
@@ -96,7 +96,7 @@ template <typename D>
 absl::StatusOr<typename D::Geometry> Permute(D& decide, const typename D::Geometry& g, absl::Span<const int64_t> dims);
 template <typename D>
 absl::StatusOr<typename D::Geometry> Transpose(D& decide, const typename D::Geometry& g, int64_t dim0, int64_t dim1);
-// All dims of size 1; the one dim; those of the dims that have size 1.
+// Removes all dims of size 1; the one dim; those of the dims that have size 1.
 template <typename D>
 absl::StatusOr<typename D::Geometry> Squeeze(D& decide, const typename D::Geometry& g);
 template <typename D>
@@ -109,7 +109,7 @@ absl::StatusOr<typename D::Geometry> Unsqueeze(D& decide, const typename D::Geom
 // -1 keeps a size.
 template <typename D>
 absl::StatusOr<typename D::Geometry> Expand(D& decide, const typename D::Geometry& g, Sizes<D> sizes);
-// Absent bounds: 0 and the size. Bounds are clamped; with expressions by min and max, without an assumption where the
+// Absent bounds: 0 and the size. Bounds are clamped; with expressions by min and max, without an assumption if the
 // signs of the bounds are known. An end of INT64_MAX is the size.
 template <typename D>
 absl::StatusOr<typename D::Geometry> Slice(D& decide, const typename D::Geometry& g, int64_t dim,
@@ -124,7 +124,7 @@ absl::StatusOr<typename D::Geometry> Narrow(D& decide, const typename D::Geometr
 template <typename D>
 absl::StatusOr<typename D::Geometry> Diagonal(D& decide, const typename D::Geometry& g, int64_t offset, int64_t dim1,
                                               int64_t dim2);
-// An absent offset keeps g's. storage_items: how many items the storage holds; absent: not checked.
+// An absent offset keeps g's. storage_items: the number of items in the storage; absent: not checked.
 template <typename D>
 absl::StatusOr<typename D::Geometry> AsStrided(D& decide, const typename D::Geometry& g, Sizes<D> sizes,
                                                Sizes<D> strides, const std::optional<typename D::Index>& offset,
@@ -140,8 +140,8 @@ absl::StatusOr<typename D::Geometry> ViewAsReal(D& decide, const typename D::Geo
 template <typename D>
 absl::StatusOr<typename D::Geometry> ViewAsComplex(D& decide, const typename D::Geometry& g, DType dtype);
 
-// dim in [0, rank), or PyTorch's "Dimension out of range (expected to be in range of [-2, 1], but got 5)". A rank of 0
-// counts as 1.
+// Returns dim in [0, rank), or PyTorch's "Dimension out of range (expected to be in range of [-2, 1], but got 5)". A
+// rank of 0 counts as 1.
 absl::StatusOr<int> WrapDim(int64_t dim, int rank);
 
 }  // namespace smelt::view_rules

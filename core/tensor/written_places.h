@@ -19,12 +19,12 @@
 
 namespace smelt {
 
-// A contiguous tensor of a real floating point dtype whose elements are all `number`, a small integer.
+// Returns a contiguous tensor of a real floating-point dtype whose elements are all `number`, a small integer.
 Tensor OneNumber(DType dtype, absl::Span<const int64_t> sizes, int number);
 
-// Returns whether an element of some tensor of `read` lies at a place of `written` that the operator writes. `call`
-// gives the new contents of `written` for these two numbers, in its sizes and dtype. Returns true for dtypes that are
-// not floating point: there the operands with the places cannot be distinguished from those with the values.
+// Returns whether an element of some tensor of `read` is at a position of `written` that the operator writes. `call`
+// returns the new contents of `written` for these two numbers, in its sizes and dtype. Returns true for dtypes that are
+// not floating point, because there the operands with indices cannot be distinguished from those with values.
 absl::StatusOr<bool> WritesWhereItReads(const Tensor& written, absl::Span<const Tensor> read,
                                         const std::function<absl::StatusOr<Tensor>(int held, int given)>& call);
 
