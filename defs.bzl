@@ -288,6 +288,7 @@ def smelt_cc_library(name, bundle, namespace = None, embed = True, **kwargs):
         srcs = [name + ".cc"] + ([name + "_bundle.o"] if embed else []),
         hdrs = [name + ".h"],
         data = kwargs.pop("data", []) + ([] if embed else [bundle]),
+        copts = kwargs.pop("copts", []) + ["-std=c++20"],
         linkstatic = True,
         deps = kwargs.pop("deps", []) + [str(Label("//runtime:typed_api"))],
         **kwargs

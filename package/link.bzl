@@ -4,8 +4,8 @@ The build links against Debian's shared libraries, which is quick. What is given
 same objects, put `-l:libNAME.a` where the build says `-lNAME`, and hide every symbol that is not meant for others.
 """
 
-# The C and C++ runtime, which every Debian system has.
-_SYSTEM = ["-ldl", "-lm", "-lpthread", "-lrt", "-pthread"]
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 
 # Static archives that Debian has of other libraries, by the flag that names the shared one.
 _STATIC = ["-lcrypto", "-lz", "-lzstd", "-lbz2"]

@@ -1,5 +1,7 @@
 """Packages: which files, as a tarball or for Debian. pack.sh makes them the same bytes everywhere."""
 
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+
 PackageFilesInfo = provider(
     doc = "The files of a package.",
     fields = {

@@ -34,8 +34,9 @@ _CODE = ["-fno-tree-slp-vectorize"]
 
 def _copts(copts):
     # A consumer's compiler may warn of something new: only smelt's own builds stop at a warning.
+    # Those have their standard of C++ from .bazelrc; in a consumer's build it may be another, so the target says it.
     own = native.repository_name() in ("", "@")
-    return _WARNINGS + _CODE + (["-Werror"] if own else []) + copts
+    return _WARNINGS + _CODE + (["-Werror"] if own else ["-std=c++20"]) + copts
 
 def smelt_cc_library(name, copts = [], visibility = ["//visibility:private"], **kwargs):
     """A cc_library whose headers are included as "smelt/<package>/<file>"."""
