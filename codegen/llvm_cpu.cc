@@ -17,6 +17,7 @@
 #include "smelt/codegen/emit_file.h"
 #include "smelt/codegen/kernel_key.h"
 #include "smelt/codegen/llvm_cuda.h"
+#include "smelt/codegen/llvm_memory.h"
 #include "smelt/codegen/lower_kernel.h"
 #include "smelt/core/base/status_macros.h"
 
@@ -59,6 +60,7 @@ void AlwaysBreakFalseDependences() {
 void InitializeLlvm() {
   static std::once_flag once;
   std::call_once(once, [] {
+    ThrowWhereLlvmHasNoMemory();
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();

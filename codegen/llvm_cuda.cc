@@ -28,6 +28,7 @@
 #include "llvm/Transforms/IPO/Internalize.h"
 #include "smelt/codegen/cuda_tools.h"
 #include "smelt/codegen/emit_file.h"
+#include "smelt/codegen/llvm_memory.h"
 #include "smelt/codegen/lower_cuda.h"
 #include "smelt/core/base/file.h"
 #include "smelt/core/base/status_macros.h"
@@ -44,6 +45,7 @@ absl::StatusOr<llvm::TargetMachine*> MachineFor(Target target) {
   if (machine) return machine.get();
   static std::once_flag once;
   std::call_once(once, [] {
+    ThrowWhereLlvmHasNoMemory();
     LLVMInitializeNVPTXTargetInfo();
     LLVMInitializeNVPTXTarget();
     LLVMInitializeNVPTXTargetMC();

@@ -266,6 +266,9 @@ class CaseRunner {
       live_[name + ".after"] = live_[name];
       if (auto it = origins_.find(name); it != origins_.end()) origins_[name + ".after"] = it->second;
     }
+    // Exhausted memory says nothing about the answer.
+    if (result.status().code() == absl::StatusCode::kResourceExhausted)
+      return absl::ResourceExhaustedError(absl::StrCat(where, ": ", result.status().message()));
     if (raises) {
       if (!first_round_) return absl::OkStatus();
       if (result.ok()) {

@@ -11,13 +11,15 @@
 #include <new>
 #include <stdexcept>
 
+#include "smelt/core/base/unfinished_outputs.h"
 #include "smelt/tools/exit_codes.h"
 
 namespace smelt {
 namespace {
 
-// Runs on any thread. Outputs get their names only when they are complete.
+// Runs on any thread.
 void EndWithoutMemory() {
+  RemoveUnfinishedOutputs();
   constexpr char kMessage[] = "smelt: out of memory\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
   _exit(kExitCannotWrite);

@@ -7,6 +7,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -21,6 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/base/unfinished_outputs.h"
 
 namespace smelt {
 namespace {
@@ -198,6 +200,33 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   return *this;
 }
 
+namespace {
+
+// The names of temporary files that are being written. A file that finds no free slot is not among them.
+std::array<std::atomic<const char*>, 256> unfinished = {};
+
+void AddUnfinished(const char* temporary) {
+  for (auto& slot : unfinished) {
+    const char* free = nullptr;
+    if (slot.compare_exchange_strong(free, temporary)) return;
+  }
+}
+
+void DropUnfinished(const char* temporary) {
+  for (auto& slot : unfinished) {
+    const char* expected = temporary;
+    if (slot.compare_exchange_strong(expected, nullptr)) return;
+  }
+}
+
+}  // namespace
+
+void RemoveUnfinishedOutputs() noexcept {
+  for (auto& slot : unfinished) {
+    if (const char* temporary = slot.exchange(nullptr)) unlink(temporary);
+  }
+}
+
 absl::StatusOr<OutputFile> OutputFile::Create(absl::string_view path) {
   if (path.empty()) return absl::UnavailableError("the name of an output file is empty");
   OutputFile out;
@@ -228,6 +257,7 @@ absl::StatusOr<OutputFile> OutputFile::Create(absl::string_view path) {
   const std::string folder = FolderOf(out.target_), name = out.target_.substr(folder.size(), kMostOfName);
   while (out.fd_ < 0) {
     out.temporary_ = absl::StrCat(folder, name, ".tmp.", getpid(), ".", counter++);
+    if (out.temporary_.size() < 2 * sizeof(std::string)) out.temporary_.reserve(2 * sizeof(std::string));
     out.fd_ = Retry([&] { return open(out.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644); });
     if (out.fd_ < 0 && errno != EEXIST) {
       const int error = errno;
@@ -242,6 +272,8 @@ absl::StatusOr<OutputFile> OutputFile::Create(absl::string_view path) {
       close(std::exchange(out.fd_, -1));
     }
   }
+  // The name is longer than a string holds in itself, so it keeps its place when the OutputFile moves.
+  AddUnfinished(out.temporary_.c_str());
   return out;
 }
 
@@ -263,7 +295,10 @@ OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
 
 OutputFile::~OutputFile() {
   if (fd_ < 0) return;
-  if (!temporary_.empty()) unlink(temporary_.c_str());
+  if (!temporary_.empty()) {
+    unlink(temporary_.c_str());
+    DropUnfinished(temporary_.c_str());
+  }
   close(fd_);
 }
 
@@ -287,6 +322,7 @@ absl::Status OutputFile::Commit() {
   if (fsync(fd_) != 0) return WriteError(path_, "write", errno);
   // The file is open, and so locked, until it has its final name.
   if (rename(temporary_.c_str(), target_.c_str()) != 0) return WriteError(path_, "replace", errno);
+  DropUnfinished(temporary_.c_str());
   close(std::exchange(fd_, -1));
 
   // The rename is durable once its directory is synced. Some file systems refuse to sync a directory; the file is

@@ -106,7 +106,7 @@ class DnnlGradWeight : public PreparedOp {
                                           const ConvParams& p) {
     if (w.dtype != DType::kFloat32 || p.transposed || HasZeroStride(grad) || HasZeroStride(in)) return nullptr;
     OneOmpThread one;
-    auto made = TryDnnl([&] {
+    auto made = TryMakeDnnl([&] {
       auto op = std::make_unique<DnnlGradWeight>();
       const OperandShape grouped = GroupedWeight(w, p);
       const memory::dims strides = p.stride, dilates = DnnlDilation(p), pad_l = p.padding;

@@ -89,7 +89,7 @@ class DnnlConvolution : public PreparedOp {
     op->has_bias_ = r.inputs.size() > 2 && r.inputs[2].present;
     if (op->has_bias_ && r.inputs[2].strides[0] != 1 && r.inputs[2].sizes[0] != 1) return nullptr;
     OneOmpThread one;
-    auto made = TryDnnl([&] { return op->Plan(p, packed_bytes); });
+    auto made = TryMakeDnnl([&] { return op->Plan(p, packed_bytes); });
     if (!made || !*made) return nullptr;
     op->TellOfSlices();
     return op;

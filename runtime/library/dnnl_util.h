@@ -2,6 +2,8 @@
 #ifndef SMELT_RUNTIME_LIBRARY_DNNL_UTIL_H_
 #define SMELT_RUNTIME_LIBRARY_DNNL_UTIL_H_
 
+#include <sys/mman.h>
+
 #include <memory>
 #include <optional>
 #include <utility>
@@ -71,6 +73,17 @@ auto TryDnnl(F f) -> std::optional<decltype(f())> {
     }
   }
   throw std::bad_alloc();
+}
+
+// The same for what makes primitives. oneDNN does not look whether there was memory for the code that it generates, and
+// crashes; so this throws if there is not more than it takes.
+template <typename F>
+auto TryMakeDnnl(F f) -> std::optional<decltype(f())> {
+  constexpr size_t kRoom = size_t{16} << 20;
+  void* room = mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) throw OutOfMemory(kRoom);
+  munmap(room, kRoom);
+  return TryDnnl(std::move(f));
 }
 
 inline dnnl::primitive_attr UserScratchpad() {

@@ -261,7 +261,7 @@ class TiledMatmul : public PreparedOp {
       if (primitives_[i].m == t.m && primitives_[i].n == t.n) t.primitive = static_cast<int>(i);
     }
     if (t.primitive < 0) {
-      auto made = TryDnnl([&] {
+      auto made = TryMakeDnnl([&] {
         const memory::desc a = DescOf(PlaceA(t), compute_), c = DescOf(PlaceC(t), result_);
         const memory::desc b =
             pack ? memory::desc({p_.k, t.n}, DnnlType(compute_), memory::format_tag::any) : DescOf(PlaceB(t), compute_);
@@ -299,7 +299,7 @@ class TiledMatmul : public PreparedOp {
       }
       from = copy.get();
     }
-    auto packed = TryDnnl([&] {
+    auto packed = TryMakeDnnl([&] {
       memory src(DescOf(place, compute_), CpuEngine(), const_cast<char*>(from));
       memory dst(want, CpuEngine(), t.packed.get());
       dnnl::reorder(src, dst).execute(ThreadStream(), src, dst);
