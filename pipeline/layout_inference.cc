@@ -27,7 +27,7 @@ namespace {
 // Returns whether tensors of these types have the same layout. With `seen`, only strides that elements can show count,
 // not those of dims of one element or of empty tensors. In PyTorch these may still decide the layout of values that are
 // computed from the tensor.
-bool LieAlike(const Graph& g, const Type& a, const Type& b, bool seen) {
+bool HaveSameLayout(const Graph& g, const Type& a, const Type& b, bool seen) {
   if (!a.IsTensor() || !b.IsTensor()) return a == b;
   const TensorType &x = a.tensor(), &y = b.tensor();
   if (x.dtype != y.dtype || x.sizes.has_value() != y.sizes.has_value() ||
@@ -211,7 +211,7 @@ class Walk {
     };
     out_.differs =
         std::any_of(shared_.begin(), shared_.end(), [&](ValueId v) { return storages_->Shows(v); }) ||
-        std::any_of(seen_.begin(), seen_.end(), [&](ValueId v) { return is_output(v) || IsToldToOthers(v); });
+        std::any_of(seen_.begin(), seen_.end(), [&](ValueId v) { return is_output(v) || AreStridesRead(v); });
     return out_;
   }
 
@@ -278,7 +278,7 @@ class Walk {
     for (size_t k = first_param; k < at_.params(b).size(); ++k) {
       const ValueId v = at_.params(b)[k];
       const size_t input = first + k - first_param;
-      if (input < at_.node(n).inputs.size()) HandOn(at_.node(n).inputs[input], v);
+      if (input < at_.node(n).inputs.size()) PropagateType(at_.node(n).inputs[input], v);
     }
   }
 
@@ -308,7 +308,7 @@ class Walk {
       Block(g_.node(in_g).blocks[b], at_.node(n).blocks[b]);
     }
     for (size_t k = 0; k < at_.node(n).outputs.size(); ++k) {
-      HandOn(at_.params(body)[first.param + k], at_.node(n).outputs[k]);
+      PropagateType(at_.params(body)[first.param + k], at_.node(n).outputs[k]);
       Return(n, body, first.result + k, k, true);
     }
   }
@@ -317,11 +317,11 @@ class Walk {
   void Return(NodeId n, BlockId b, size_t from, size_t to, bool also) {
     if (from >= at_.results(b).size()) return;
     const ValueId result = at_.results(b)[from], v = at_.node(n).outputs[to];
-    if (!also) return HandOn(result, v);
-    if (!LieAlike(at_, at_.value(v).type, at_.value(result).type, /*seen=*/true)) out_.is_known = false;
+    if (!also) return PropagateType(result, v);
+    if (!HaveSameLayout(at_, at_.value(v).type, at_.value(result).type, /*seen=*/true)) out_.is_known = false;
   }
 
-  void HandOn(ValueId from, ValueId to) {
+  void PropagateType(ValueId from, ValueId to) {
     const Type stated = at_.value(to).type;
     Keep(to);
     if (stated.IsTensor() && at_.value(from).type.IsTensor() && at_.value(from).type.tensor().IsComplete())
@@ -331,7 +331,7 @@ class Walk {
 
   // Returns whether an operator uses the tensor's strides for more than finding its elements: for the strides of
   // another tensor, or for other elements.
-  bool IsToldToOthers(ValueId v) const {
+  bool AreStridesRead(ValueId v) const {
     const auto& uses = at_.value(v).uses;
     return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
       const std::string& name = at_.node(use.user).op.name();
@@ -341,9 +341,9 @@ class Walk {
   }
 
   void Compare(ValueId v, const Type& stated) {
-    if (LieAlike(at_, at_.value(v).type, stated, /*seen=*/false)) return;
+    if (HaveSameLayout(at_, at_.value(v).type, stated, /*seen=*/false)) return;
     other_.insert(v);
-    if (!LieAlike(at_, at_.value(v).type, stated, /*seen=*/true)) seen_.push_back(v);
+    if (!HaveSameLayout(at_, at_.value(v).type, stated, /*seen=*/true)) seen_.push_back(v);
   }
 
   const Graph& g_;
@@ -381,7 +381,7 @@ const std::vector<bool>& LayoutInference::Inferred() const {
       same = InferNode(*copy, n).ok();
       for (size_t k = 0; k < stated.size(); ++k) {
         const ValueId v = copy->node(n).outputs[k];
-        same = same && LieAlike(*copy, copy->value(v).type, stated[k], /*seen=*/true);
+        same = same && HaveSameLayout(*copy, copy->value(v).type, stated[k], /*seen=*/true);
         copy->SetType(v, stated[k]);
       }
     }
