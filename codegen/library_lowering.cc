@@ -240,8 +240,8 @@ absl::StatusOr<LibraryNode> Eigh(const Graph& g, NodeId n, const OpCall& call) {
   return out;
 }
 
-// smelt's own, whose results are of the size that an operand says.
-std::optional<LibraryNode> OwnLibrary(const Graph& g, NodeId n) {
+// Lowers smelt's own operators, whose results have the size that an operand gives.
+std::optional<LibraryNode> LowerOwnOperator(const Graph& g, NodeId n) {
   const Node& node = g.node(n);
   const std::string& name = node.op.name();
   if (node.inputs.empty()) return std::nullopt;
@@ -298,7 +298,7 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
 }  // namespace
 
 absl::StatusOr<std::optional<LibraryNode>> LowerLibrary(const Graph& g, NodeId n) {
-  if (std::optional<LibraryNode> own = OwnLibrary(g, n)) return own;
+  if (std::optional<LibraryNode> own = LowerOwnOperator(g, n)) return own;
   auto it = Rules().find(g.node(n).op.name());
   if (it == Rules().end()) return std::optional<LibraryNode>();
   SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g, n));
