@@ -254,7 +254,7 @@ class BlockFuser {
   void Sink(ValueId v, NodeId anchor);
   // Moves the nodes of a group that cannot be one kernel to the position that was chosen for the group, because other
   // groups were placed relative to it.
-  void StandTogether(const Group& group);
+  void MoveTogether(const Group& group);
 
   enum class Emitted {
     kKernel,

@@ -140,7 +140,7 @@ void BlockFuser::Sink(ValueId v, NodeId anchor) {
   }
 }
 
-void BlockFuser::StandTogether(const Group& group) {
+void BlockFuser::MoveTogether(const Group& group) {
   // The alias database's moves have brought them together before.
   if (options_.alias_db != nullptr) return;
   std::vector<int> members = group.members;
@@ -240,7 +240,7 @@ absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitGroup(int k, bool may_wait) 
     for (size_t i = 0; i < results.size(); ++i) g_.ReplaceAllUses(g_.node(node).outputs[i], results[i]);
     g_.Erase(node);
     if (!absl::IsUnimplemented(lowered.status())) return lowered.status();
-    StandTogether(group);
+    MoveTogether(group);
     return EmitParts(k, absl::StrCat("the group has no kernel: ", lowered.status().message()));
   }
   for (ValueId o : g_.node(node).outputs) Sink(o, node);
