@@ -46,7 +46,7 @@ bool OrderShows(const Convention& c) {
 
 bool Mutates(const Convention& c) { return !c.mutations.memories.empty() || !c.mutations.inputs.empty(); }
 
-bool HandsOutViews(const Convention& c) {
+bool ReturnsViews(const Convention& c) {
   return std::any_of(c.outputs.outputs.begin(), c.outputs.outputs.end(), [&](const OutputInfo& o) {
     return o.kind == OutputInfo::Kind::kAliasOfMemory && o.memory.value() < c.overlaps.num_argument_memories;
   });

@@ -32,7 +32,7 @@ struct Variant {
 bool Mutates(const Convention& c);
 
 // Returns whether a result reveals the layout of an argument, which a plan for the exported strides cannot know.
-bool HandsOutViews(const Convention& c);
+bool ReturnsViews(const Convention& c);
 
 // Returns whether all returned tensors are in new memory, and nothing else can be observed of the call.
 bool ReturnsNewMemoryOnly(const Convention& c);

@@ -216,8 +216,8 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
   // Other alias patterns. One that cannot be compiled is refused at run time, with the reason.
   const Convention& convention = main.functional.convention;
   const bool wanted = !refuses && !impure &&
-                      (options.variants == AliasVariants::kAll || (options.variants == AliasVariants::kAuto &&
-                                                                   (Mutates(convention) || HandsOutViews(convention))));
+                      (options.variants == AliasVariants::kAll ||
+                       (options.variants == AliasVariants::kAuto && (Mutates(convention) || ReturnsViews(convention))));
   if (options.variants == AliasVariants::kNone) out.refused.push_back("compiled with --alias-variants=none");
   if (wanted && !TensorArgs(graph).empty()) {
     std::vector<Variant> variants;
