@@ -113,7 +113,7 @@ struct Nll {
 // `index` only: (x - max) - log(sum).
 ValueId LogSoftmaxAt(Emit& e, ValueId self, int64_t dim, ValueId index) {
   const ValueId max = e.Amax(self, {dim}, true);
-  e.MayBeOfNothing(max, e.Sizes(self)[dim]);
+  e.AllowEmptyReduction(max, e.Sizes(self)[dim]);
   const ValueId sum = e.Sum(e.Exp(e.Sub(self, max)), {dim}, true);
   return e.Sub(e.Sub(e.Op("aten::gather", {self, e.Const(dim), index, e.Const(false)}), max), e.Log(sum));
 }

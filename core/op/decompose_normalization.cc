@@ -33,7 +33,7 @@ Values Softmax(Emit& e, const OpCall& call, bool log, bool safe) {
   // An empty tensor has no largest element, and its result is empty too.
   if (e.Sizes(x)[dim] == Expr(0)) return std::vector<ValueId>{e.Cast(e.Exp(x), out)};
   ValueId m = e.Amax(x, {dim}, true);
-  e.MayBeOfNothing(m, e.Sizes(x)[dim]);
+  e.AllowEmptyReduction(m, e.Sizes(x)[dim]);
   if (safe) m = e.Where(e.EqN(m, -kInf), e.Fill(m, 0), m);
   ValueId shifted = e.Sub(x, m);
   ValueId exps = e.Exp(shifted);

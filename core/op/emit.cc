@@ -96,7 +96,7 @@ ValueId Emit::Mean(ValueId a, const std::vector<int64_t>& dims, bool keepdim) {
 ValueId Emit::Amax(ValueId a, const std::vector<int64_t>& dims, bool keepdim) {
   return Op("aten::amax", {a, Dims(dims), Const(keepdim)});
 }
-void Emit::MayBeOfNothing(ValueId reduced, const Expr& size) {
+void Emit::AllowEmptyReduction(ValueId reduced, const Expr& size) {
   if (g_.symbols.Less(0, size) != true) g_.SetAttribute(g_.value(reduced).def, "may_be_of_nothing", true);
 }
 Expr Emit::Count(ValueId a, const std::vector<int64_t>& dims) const {

@@ -86,7 +86,7 @@ class Emit {
   ValueId Amax(ValueId a, const std::vector<int64_t>& dims, bool keepdim);
   // Lets a reduction without an identity run over no elements if `size`, the dim that it reduces, may be 0 in a call.
   // For results that are then empty too, so that any value is correct.
-  void MayBeOfNothing(ValueId reduced, const Expr& size);
+  void AllowEmptyReduction(ValueId reduced, const Expr& size);
   // Returns the number of elements that a reduction over dims covers.
   Expr Count(ValueId a, const std::vector<int64_t>& dims) const;
 
