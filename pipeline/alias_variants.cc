@@ -200,7 +200,7 @@ Variant OverlapVariant(const Graph& g, const OpenedComposites& opened, const Con
   return v;
 }
 
-void AddSizeGuards(const CallsOfOne& of_one, const std::set<std::string>& ones, Variant& v) {
+void AddSizeGuards(const SizeOneCalls& of_one, const std::set<std::string>& ones, Variant& v) {
   const auto beside_one = [](const std::string& symbol) {
     const Expr d = Expr::Symbol(symbol) - 1;
     return d * d;

@@ -13,7 +13,7 @@
 #include "smelt/core/ir/graph.h"
 #include "smelt/functionalize/functionalize.h"
 #include "smelt/functionalize/open_composites.h"
-#include "smelt/pipeline/calls_of_one.h"
+#include "smelt/pipeline/size_one_calls.h"
 #include "smelt/schema/bundle.h"
 
 namespace smelt {
@@ -66,7 +66,7 @@ fb::OtherStrides OtherStridesOf(const Graph& opened_graph, const OpenedComposite
 // Adds the guards of the plan for calls in which none of the sets of sizes is all 1; or, if `ones` are given, for calls
 // in which these sizes are 1, and no other size is 1 that would give another program. A size of 0 does not count as 1,
 // because an empty tensor has no visible layout.
-void AddSizeGuards(const CallsOfOne& of_one, const std::set<std::string>& ones, Variant& v);
+void AddSizeGuards(const SizeOneCalls& of_one, const std::set<std::string>& ones, Variant& v);
 
 }  // namespace smelt
 

@@ -21,10 +21,10 @@
 #include "smelt/pipeline/alias_agreement.h"
 #include "smelt/pipeline/alias_variants.h"
 #include "smelt/pipeline/argument_strides.h"
-#include "smelt/pipeline/calls_of_one.h"
 #include "smelt/pipeline/eager_plan.h"
 #include "smelt/pipeline/layout_inference.h"
 #include "smelt/pipeline/passes.h"
+#include "smelt/pipeline/size_one_calls.h"
 #include "smelt/pipeline/unsupported.h"
 #include "smelt/pipeline/verify_passes.h"
 #include "smelt/schema/bundle.h"
@@ -135,7 +135,7 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
   OpenedComposites decided;
   const std::unique_ptr<Graph> opened = graph.Clone();
   const LayoutInference layouts(graph);
-  CallsOfOne of_one = FindCallsOfOne(graph, layouts, {});
+  SizeOneCalls of_one = FindSizeOneCalls(graph, layouts, {});
   const auto others = [&](Variant v) {
     AddSizeGuards(of_one, {}, v);
     return v;
@@ -188,9 +188,9 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
     const std::set<std::string>& at_least_two = main.functional.at_least_two;
     const bool more = std::any_of(at_least_two.begin(), at_least_two.end(),
                                   [&](const std::string& s) { return of_one.symbols.count(s) == 0; });
-    if (more) of_one = FindCallsOfOne(graph, layouts, at_least_two);
+    if (more) of_one = FindSizeOneCalls(graph, layouts, at_least_two);
     all_of_one = of_one.IsNone();
-    for (const ProgramOfOne& program : of_one.programs) {
+    for (const SizeOneProgram& program : of_one.programs) {
       auto build = [&]() -> absl::Status {
         const std::unique_ptr<Graph> copy = program.graph->Clone();
         SMELT_ASSIGN_OR_RETURN(const OpenedComposites of_copy, Open(*copy, {}, options));

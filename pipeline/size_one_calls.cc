@@ -1,4 +1,4 @@
-#include "smelt/pipeline/calls_of_one.h"
+#include "smelt/pipeline/size_one_calls.h"
 
 #include <algorithm>
 #include <functional>
@@ -30,9 +30,9 @@ AtOne ProgramAt(const Graph& g, const LayoutInference& layouts, const Symbols& s
 
 }  // namespace
 
-CallsOfOne FindCallsOfOne(const Graph& g, const LayoutInference& layouts, const std::set<std::string>& known) {
+SizeOneCalls FindSizeOneCalls(const Graph& g, const LayoutInference& layouts, const std::set<std::string>& known) {
   constexpr size_t kMostPrograms = 3, kMostInAnySet = 4, kMostInPairs = 8;
-  CallsOfOne out;
+  SizeOneCalls out;
   std::vector<std::string> candidates, empty;
   for (const auto& [symbol, range] : g.symbols.entries()) {
     if (Accepts(range, 1)) candidates.push_back(symbol);
@@ -79,12 +79,12 @@ CallsOfOne FindCallsOfOne(const Graph& g, const LayoutInference& layouts, const 
   if (out.programs.size() > kMostPrograms) out.programs.resize(kMostPrograms);
   if (out.symbols.size() > 1 && out.programs.size() < kMostPrograms) {
     AtOne at = ProgramAt(g, layouts, out.symbols);
-    const auto is_there = [&](const ProgramOfOne& p) { return p.symbols == out.symbols; };
+    const auto is_there = [&](const SizeOneProgram& p) { return p.symbols == out.symbols; };
     if (at.layouts.is_known && std::none_of(out.programs.begin(), out.programs.end(), is_there))
       out.programs.push_back({out.symbols, std::move(at.graph)});
   }
   // The facts of one program may in turn depend on other symbols.
-  for (const ProgramOfOne& program : out.programs) {
+  for (const SizeOneProgram& program : out.programs) {
     const auto hangs_on = [&](const std::string& symbol, int64_t value) {
       return program.symbols.count(symbol) == 0 && ProgramAt(*program.graph, layouts, {symbol}, value).layouts.differs;
     };

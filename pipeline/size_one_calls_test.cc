@@ -1,4 +1,4 @@
-#include "smelt/pipeline/calls_of_one.h"
+#include "smelt/pipeline/size_one_calls.h"
 
 #include <memory>
 #include <set>
@@ -42,34 +42,34 @@ constexpr char kRowsOfTransposed[] = R"(  %t : Tensor = aten::transpose.int(%x, 
   %y : Tensor = aten::exp(%rows)
 )";
 
-TEST(CallsOfOne, RowsOfOneMatrixThatLieAsItsColumnsAreAnotherProgramWhereTheyAreReturned) {
+TEST(SizeOneCalls, RowsOfOneMatrixThatLieAsItsColumnsAreAnotherProgramWhereTheyAreReturned) {
   const auto g = Program(kMatrices, absl::StrCat(kRowsOfTransposed, "  return (%y)\n"));
-  const CallsOfOne calls = FindCallsOfOne(*g, LayoutInference(*g), {});
+  const SizeOneCalls calls = FindSizeOneCalls(*g, LayoutInference(*g), {});
   EXPECT_EQ(calls.sets, Sets{{"n"}});
   ASSERT_EQ(calls.programs.size(), 1);
   const Graph& one = *calls.programs[0].graph;
   EXPECT_EQ(one.value(one.outputs()[0]).type.ToString(), "Float(5, 3, strides=[1, 5])");
 }
 
-TEST(CallsOfOne, WhereNobodySeesHowTheyLieNothingIsAsked) {
+TEST(SizeOneCalls, WhereNobodySeesHowTheyLieNothingIsAsked) {
   const auto g = Program(kMatrices, absl::StrCat(kRowsOfTransposed, R"(  %no : NoneType = prim::Constant()
   %s : Tensor = aten::sum(%y, %no)
   return (%s)
 )"));
-  EXPECT_TRUE(FindCallsOfOne(*g, LayoutInference(*g), {}).sets.empty());
+  EXPECT_TRUE(FindSizeOneCalls(*g, LayoutInference(*g), {}).sets.empty());
 }
 
-TEST(CallsOfOne, TwoSizesThatMakeAViewOfACopyTogetherAreASet) {
+TEST(SizeOneCalls, TwoSizesThatMakeAViewOfACopyTogetherAreASet) {
   // An image of one pixel has the same layout in both formats.
   const auto g = Program("(2, 3, n, m, strides=[3*m*n, 1, 3*m, 3])", R"(  %y : Tensor = aten::exp(%x)
   %z : Tensor = aten::flatten.using_ints(%y, %1, %3)
   %w : Tensor = aten::add_.Scalar(%z, %1, %1)
   return (%y, %w)
 )");
-  EXPECT_EQ(FindCallsOfOne(*g, LayoutInference(*g), {}).sets, (Sets{{"m", "n"}}));
+  EXPECT_EQ(FindSizeOneCalls(*g, LayoutInference(*g), {}).sets, (Sets{{"m", "n"}}));
 }
 
-TEST(CallsOfOne, WhatBranchesReturnAndALoopHandsOnLiesAsTheirOperandsDo) {
+TEST(SizeOneCalls, WhatBranchesReturnAndALoopHandsOnLiesAsTheirOperandsDo) {
   for (const char* body : {R"(  %p : Bool() = aten::any(%rows)
   %z : Float(5*n, 3, strides=[3, 1]) = smelt::cond(%p, %rows)
     block0(%a : Float(5*n, 3, strides=[3, 1])):
@@ -88,7 +88,7 @@ TEST(CallsOfOne, WhatBranchesReturnAndALoopHandsOnLiesAsTheirOperandsDo) {
   return (%z)
 )"}) {
     const auto g = Program(kMatrices, absl::StrCat(kRowsOfTransposed, body));
-    const CallsOfOne calls = FindCallsOfOne(*g, LayoutInference(*g), {});
+    const SizeOneCalls calls = FindSizeOneCalls(*g, LayoutInference(*g), {});
     EXPECT_EQ(calls.sets, Sets{{"n"}}) << body;
     ASSERT_EQ(calls.programs.size(), 1) << body;
     const Graph& one = *calls.programs[0].graph;
@@ -96,7 +96,7 @@ TEST(CallsOfOne, WhatBranchesReturnAndALoopHandsOnLiesAsTheirOperandsDo) {
   }
 }
 
-TEST(CallsOfOne, OfALoopWhoseRoundsLieInOtherWaysNothingIsKnown) {
+TEST(SizeOneCalls, OfALoopWhoseRoundsLieInOtherWaysNothingIsKnown) {
   const auto g = Program(kMatrices, absl::StrCat(kRowsOfTransposed, R"(  %yes : bool = prim::Constant[value=1]()
   %z : Float(5*n, 3, strides=[3, 1]) = prim::Loop(%3, %yes, %y)
     block0(%i : int, %a : Float(5*n, 3, strides=[3, 1])):
@@ -105,18 +105,18 @@ TEST(CallsOfOne, OfALoopWhoseRoundsLieInOtherWaysNothingIsKnown) {
       -> (%yes, %b)
   return (%z)
 )"));
-  const CallsOfOne calls = FindCallsOfOne(*g, LayoutInference(*g), {});
+  const SizeOneCalls calls = FindSizeOneCalls(*g, LayoutInference(*g), {});
   EXPECT_EQ(calls.sets, Sets{{"n"}});
   EXPECT_TRUE(calls.programs.empty());
 }
 
-TEST(CallsOfOne, SizesThatAnExportDoesNotTakeForTwoAreNone) {
+TEST(SizeOneCalls, SizesThatAnExportDoesNotTakeForTwoAreNone) {
   const auto g = Program(kMatrices, absl::StrCat(kRowsOfTransposed, "  return (%y)\n"));
   SymbolRanges::Range r = g->symbols.Get("n");
   r.accepted_min = -1;
   g->symbols.Set("n", r);
-  EXPECT_TRUE(FindCallsOfOne(*g, LayoutInference(*g), {}).sets.empty());
-  EXPECT_TRUE(FindCallsOfOne(*g, LayoutInference(*g), {"n"}).sets.empty());
+  EXPECT_TRUE(FindSizeOneCalls(*g, LayoutInference(*g), {}).sets.empty());
+  EXPECT_TRUE(FindSizeOneCalls(*g, LayoutInference(*g), {"n"}).sets.empty());
 }
 
 }  // namespace
