@@ -388,8 +388,7 @@ bool AliasDb::State::MayBeNothing(ValueId v) const {
   return false;
 }
 
-// --- the interface
-// ---------------------------------------------------------------------------------------------------------------
+// --- the interface ---
 
 AliasDb::AliasDb(std::unique_ptr<State> state) : state_(std::move(state)) {}
 

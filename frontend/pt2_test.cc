@@ -57,7 +57,7 @@ std::string ErrorAfter(const std::string& model, const std::string& pointer, std
   return ErrorOf(archive);
 }
 
-// --- what is read -----------------------------------------------------------------------------------------------
+// --- what is read ---
 
 TEST(Pt2Test, InPlaceOpsOfTrainingIrStandAsWritten) {
   Pt2Model model = Model("relu_input");
@@ -472,7 +472,7 @@ TEST(Pt2Test, CompressedEntriesAreReadToo) {
   EXPECT_EQ(PrintGraph(*model->graph), PrintGraph(*Model("digits").graph));
 }
 
-// --- errors name the entry and the field ------------------------------------------------------------------------
+// --- errors name the entry and the field ---
 
 TEST(Pt2ErrorTest, AMissingFileIsNotFound) { EXPECT_TRUE(absl::IsNotFound(ReadPt2("testdata/no_such.pt2").status())); }
 

@@ -15,7 +15,7 @@ bool IsZero(const Expr& e) { return e == Expr(0); }
 
 }  // namespace
 
-// --- domain ---------------------------------------------------------------------------------------------------------
+// --- domain ---
 
 void Builder::SetDomain(std::vector<Expr> sizes, int parallel) {
   sizes_ = std::move(sizes);
@@ -41,7 +41,7 @@ void Builder::SplitIn(Affine& a, int d, const std::vector<Expr>& sizes) {
   a.coef.insert(a.coef.begin() + d, parts.begin(), parts.end());
 }
 
-// --- indices --------------------------------------------------------------------------------------------------------
+// --- indices ---
 
 Affine Builder::Zero() const {
   Affine a;
@@ -229,7 +229,7 @@ int Builder::LimitValue(const Affine& a) {
   return constant ? ExprParam(a.base) : IndexValue(a);
 }
 
-// --- instructions ---------------------------------------------------------------------------------------------------
+// --- instructions ---
 
 void Builder::Derive(Ins& in) const {
   for (int o : in.operands) {

@@ -63,8 +63,7 @@ const OpInfo& GetOpInfo(OpName op);
 // Returns every described operator that has a schema, sorted by name.
 std::vector<OpName> DescribedOps();
 
-// --- A call
-// ------------------------------------------------------------------------------------------------------------------
+// --- A call ---
 
 struct OpArg {
   enum class Kind {
@@ -153,8 +152,7 @@ class OpCall {
   std::string source_;
 };
 
-// --- Pointwise
-// ---------------------------------------------------------------------------------------------------------------
+// --- Pointwise ---
 
 // An argument of the scalar function.
 struct PointwiseOperand {
@@ -182,8 +180,7 @@ struct PromotionOperand {
 };
 DType ResultType(absl::Span<const PromotionOperand> operands);
 
-// --- Reductions and scans
-// ----------------------------------------------------------------------------------------------------
+// --- Reductions and scans ---
 
 enum class Combine : uint8_t { kSum, kProd, kMin, kMax, kArgMin, kArgMax, kAnd, kOr };
 
@@ -210,8 +207,7 @@ struct ReductionMeaning {
 };
 absl::StatusOr<ReductionMeaning> BuildReduction(const OpCall& call);
 
-// --- Views
-// -------------------------------------------------------------------------------------------------------------------
+// --- Views ---
 
 // Outputs of a view operator (several for split, chunk, unbind: in order) over the storage of argument `base`.
 struct ViewMeaning {
@@ -231,8 +227,7 @@ absl::StatusOr<ViewMeaning> BuildScatteredView(const OpCall& call, const Symboli
 absl::StatusOr<ViewMeaning> BuildScatteredView(const OpCall& call, const SymbolicGeometry& base,
                                                const SymbolRanges& ranges);
 
-// --- Lists
-// -------------------------------------------------------------------------------------------------------------------
+// --- Lists ---
 
 // Returns the calls that aten::_foreach_X makes for the elements of its lists, in order: aten::X or, in place,
 // aten::X_.

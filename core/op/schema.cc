@@ -45,8 +45,7 @@ int FunctionSchema::NumRequired() const {
                                         [](const Argument& a) { return !a.default_value.has_value(); }));
 }
 
-// --- printing
-// ------------------------------------------------------------------------------------------------------------------
+// --- printing ---
 
 namespace {
 
@@ -161,8 +160,7 @@ std::string FunctionSchema::ToString() const {
   return out;
 }
 
-// --- parsing
-// -------------------------------------------------------------------------------------------------------------------
+// --- parsing ---
 
 namespace {
 
@@ -311,8 +309,7 @@ class SchemaParser {
 
 absl::StatusOr<FunctionSchema> ParseSchema(absl::string_view text) { return SchemaParser(text).Parse(); }
 
-// --- the table
-// -----------------------------------------------------------------------------------------------------------------
+// --- the table ---
 
 namespace {
 

@@ -1170,8 +1170,7 @@ TEST(CpuTest, ALevelIsWhatItsFeaturesAre) {
   EXPECT_THAT(MissingFeatures(std::vector<std::string>{"sse2", "avx9"}), ElementsAre("avx9"));
 }
 
-// --- Fourier transforms
-// ---------------------------------------------------------------------------------------------------------------
+// --- Fourier transforms ---
 
 std::complex<double> PairAt(const Tensor& t, int64_t row, int64_t k) {
   return LoadComplex(static_cast<char*>(t.data()) + (row * t.strides()[0] + k * t.strides()[1]) * ItemSize(t.dtype()),
