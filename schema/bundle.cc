@@ -14,6 +14,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/dtype.h"
 #include "smelt/core/tensor/layout_rule.h"
+#include "smelt/schema/bundle_signature.h"
 
 namespace smelt {
 namespace {
@@ -146,7 +147,10 @@ class UnpackBudget {
       Vec(a.sizes());
       Vec(a.strides());
     });
-    Each(b.outputs(), [&](const fb::OutputDef& o) { Str(o.name()); });
+    Each(b.outputs(), [&](const fb::OutputDef& o) { Str(o.name()), Str(o.node()), Vec(o.sizes()); });
+    for (const auto* structure : {b.argument_structure(), b.result_structure()}) {
+      Each(structure, [&](const fb::StructureNode& n) { Str(n.key()), Str(n.type()); });
+    }
     Each(b.storages(), [](const fb::StateStorage&) {});
     Each(b.states(), [&](const fb::StateTensor& s) {
       Str(s.name());
@@ -304,10 +308,9 @@ class Verifier {
     SMELT_RETURN_IF_ERROR(Exprs());
     SMELT_RETURN_IF_ERROR(EachOf(b_.symbols, "symbol", [&](const auto& s) { return Symbol(*s); }));
     SMELT_RETURN_IF_ERROR(EachOf(b_.args, "argument", [&](const auto& a) { return Arg(*a); }));
-    SMELT_RETURN_IF_ERROR(EachOf(b_.outputs, "output", [&](const auto& o) {
-      SMELT_RETURN_IF_ERROR(Text(o->name, "its name"));
-      return o->kind <= fb::ArgKind::MAX ? absl::OkStatus() : Bad("its kind is unknown");
-    }));
+    SMELT_RETURN_IF_ERROR(EachOf(b_.outputs, "output", [&](const auto& o) { return Output(*o); }));
+    SMELT_RETURN_IF_ERROR(Annotate(Structure(b_.argument_structure, b_.args.size()), "structure of the arguments"));
+    SMELT_RETURN_IF_ERROR(Annotate(Structure(b_.result_structure, b_.outputs.size()), "structure of the results"));
     SMELT_RETURN_IF_ERROR(EachOf(b_.storages, "state storage", [&](const auto& s) { return Storage(*s); }));
     SMELT_RETURN_IF_ERROR(StoragesAreApart());
     SMELT_RETURN_IF_ERROR(EachOf(b_.states, "state", [&](const auto& s) { return State(*s); }));
@@ -403,6 +406,28 @@ class Verifier {
       }
     }
     return absl::OkStatus();
+  }
+
+  absl::Status Output(const fb::OutputDefT& o) const {
+    SMELT_RETURN_IF_ERROR(Text(o.name, "its name"));
+    SMELT_RETURN_IF_ERROR(Text(o.node, "its node's name"));
+    if (o.kind > fb::ArgKind::MAX) return Bad("its kind is unknown");
+    SMELT_RETURN_IF_ERROR(DTypeOf(o.dtype));
+    if (o.sizes.size() > kMaxRank) return Bad(absl::StrCat("its rank is ", o.sizes.size()));
+    for (int e : o.sizes) SMELT_RETURN_IF_ERROR(InRangeOrNone(e, b_.exprs.size(), "size (expression)"));
+    return absl::OkStatus();
+  }
+
+  static absl::Status Structure(const std::vector<std::unique_ptr<fb::StructureNodeT>>& nodes, size_t leaves) {
+    if (nodes.empty()) return absl::OkStatus();
+    SMELT_RETURN_IF_ERROR(EachOf(nodes, "node", [](const auto& n) {
+      if (n->kind > fb::StructureKind::MAX) return Bad("its kind is unknown");
+      if (n->key_kind > fb::StructureKey::MAX) return Bad("the kind of its key is unknown");
+      SMELT_RETURN_IF_ERROR(Text(n->key, "its key"));
+      return Text(n->type, "its type");
+    }));
+    const absl::Status s = CheckStructure(StructureOf(nodes), leaves);
+    return s.ok() ? s : Bad(s.message());
   }
 
   absl::Status Storage(const fb::StateStorageT& s) const {
@@ -1115,7 +1140,8 @@ bool IsWhole(const fb::PlanT& p) {
 bool IsWhole(const fb::BundleT& bundle) {
   bool whole = Complete(bundle.symbols) && Complete(bundle.args) && Complete(bundle.outputs) &&
                Complete(bundle.storages) && Complete(bundle.states) && Complete(bundle.plans) &&
-               Complete(bundle.kernels) && Complete(bundle.targets);
+               Complete(bundle.kernels) && Complete(bundle.targets) && Complete(bundle.argument_structure) &&
+               Complete(bundle.result_structure);
   for (size_t i = 0; whole && i < bundle.plans.size(); ++i) whole = IsWhole(*bundle.plans[i]);
   for (size_t i = 0; whole && i < bundle.targets.size(); ++i) whole = Complete(bundle.targets[i]->kernels);
   return whole;

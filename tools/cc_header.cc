@@ -16,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/dtype.h"
+#include "smelt/schema/bundle_signature.h"
 
 namespace smelt {
 namespace {
@@ -113,6 +114,14 @@ class Maker {
     }
     return out + ">";
   }
+  std::string TensorType(const ResultType& type) const {
+    std::string out = absl::StrCat("smelt::TensorOf<", kElements[type.dtype]);
+    for (const ResultSize& s : type.sizes) {
+      const std::optional<int64_t> n = s.expr < 0 && s.number >= 0 ? s.number : Constant(s.expr);
+      absl::StrAppend(&out, ", ", n ? absl::StrCat(*n) : "smelt::kAnySize");
+    }
+    return out + ">";
+  }
   static const char* ScalarType(fb::ArgKind kind) {
     switch (kind) {
       case fb::ArgKind::Int:
@@ -158,80 +167,34 @@ class Maker {
   }
 
   absl::Status Outputs() {
-    // Plans differ in where results are, not in their kinds.
-    const fb::PlanT* plan = nullptr;
-    for (const auto& p : b_.plans) {
-      if (p->convention && p->convention->outputs && p->convention->outputs->outputs.size() == b_.outputs.size()) {
-        plan = p.get();
-        break;
-      }
-    }
-    if (plan == nullptr)
+    if (b_.plans.empty())
       return absl::UnimplementedError("the model refuses every call: it has no outputs to give types");
-    const fb::ConventionT& c = *plan->convention;
-    // The view that an argument or a state is after the call.
-    std::map<std::pair<bool, int>, int> final_views;
-    if (c.mutated) {
-      for (const auto& m : c.mutated->inputs) final_views.try_emplace({m->is_state, m->arg}, m->final_view);
-    }
-    auto final_view = [&](bool state, int index) -> int {
-      if (!state && c.duplicates && !c.duplicates->inner_of_outer.empty()) index = c.duplicates->inner_of_outer[index];
-      const auto found = final_views.find({state, index});
-      return found == final_views.end() ? -1 : found->second;
-    };
     TakenNames taken;
-    for (size_t i = 0; i < b_.outputs.size(); ++i) {
-      const fb::OutputRefT& o = *c.outputs->outputs[i];
+    const std::vector<ResultType> types = ResultTypes(b_);
+    for (size_t i = 0; i < types.size(); ++i) {
+      using Place = ResultType::Place;
+      const ResultType& type = types[i];
       Member m;
       m.name = Identifier(b_.outputs[i]->name, taken);
-      int view = o.view;
-      switch (o.kind) {
-        case fb::OutputKind::IsArg: {
-          view = final_view(false, o.index);
-          const fb::ArgDefT& a = *b_.args[o.index];
-          m.tensor = a.kind == fb::ArgKind::Tensor;
-          m.kind = a.kind;
-          if (view < 0 && a.kind != fb::ArgKind::None) {
-            m.type = m.tensor ? TensorType(a.dtype, a.sizes) : ScalarType(a.kind);
-          }
-          m.comment = absl::StrCat("the argument ", Quoted(a.name), " itself");
-          break;
-        }
-        case fb::OutputKind::IsState: {
-          view = final_view(true, o.index);
-          const fb::StateTensorT& s = *b_.states[o.index];
-          m.tensor = true;
-          if (view < 0) m.type = StateType(s);
-          m.comment = absl::StrCat("the model's own ", Quoted(s.name));
-          break;
-        }
-        case fb::OutputKind::Scalar:
-          m.kind = o.scalar_kind;
-          m.type = ScalarType(o.scalar_kind);
-          break;
-        case fb::OutputKind::None:
-          break;
-        case fb::OutputKind::AliasOfArg:
-        case fb::OutputKind::AliasOfState:
-          m.comment = "shares memory with an argument or the model's state";
-          break;
-        default:
-          break;
+      m.kind = type.kind;
+      m.tensor = type.kind == fb::ArgKind::Tensor;
+      if (!m.tensor) {
+        if (type.kind != fb::ArgKind::None) m.type = ScalarType(type.kind);
+      } else if (type.has_sizes) {
+        m.type = TensorType(type);
+      } else {
+        m.tensor = false;  // its type is known only after a call
+        m.type = "smelt::Datum";
       }
-      if (view >= 0) {
-        const fb::ViewT& v = *plan->views[view];
-        m.tensor = true;
-        m.kind = fb::ArgKind::Tensor;
-        m.type = TensorType(v.dtype, v.sizes);
-      }
+      if (type.place == Place::kIsArgument)
+        m.comment = absl::StrCat("the argument ", Quoted(b_.args[type.index]->name), " itself");
+      if (type.place == Place::kIsState)
+        m.comment = absl::StrCat("the model's own ", Quoted(b_.states[type.index]->name));
+      if (type.place == Place::kInArgument || type.place == Place::kInState)
+        m.comment = "shares memory with an argument or the model's state";
       outputs_.push_back(std::move(m));
     }
     return absl::OkStatus();
-  }
-  static std::string StateType(const fb::StateTensorT& s) {
-    std::string out = absl::StrCat("smelt::TensorOf<", kElements[s.dtype]);
-    for (int64_t n : s.sizes) absl::StrAppend(&out, ", ", n);
-    return out + ">";
   }
 
   std::string Symbol() const {
@@ -323,6 +286,7 @@ class Model {
       const std::string result = absl::StrCat("(*results)[", i, "]");
       fields.push_back(absl::StrCat(".", m.name, " = ",
                                     m.tensor                        ? absl::StrCat("*std::move(o", i, ")")
+                                    : m.kind == fb::ArgKind::Tensor ? result
                                     : m.kind == fb::ArgKind::Int    ? result + ".as_int()"
                                     : m.kind == fb::ArgKind::Float  ? result + ".as_float()"
                                     : m.kind == fb::ArgKind::Bool   ? result + ".as_bool()"

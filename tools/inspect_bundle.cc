@@ -1,6 +1,6 @@
 #include "smelt/tools/inspect_bundle.h"
 
-#include <initializer_list>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +12,7 @@
 #include "smelt/core/base/sha256.h"
 #include "smelt/core/tensor/dtype.h"
 #include "smelt/runtime/json_text.h"
+#include "smelt/schema/bundle_signature.h"
 
 namespace smelt {
 
@@ -23,6 +24,7 @@ const char* const kVariants[] = {"distinct", "duplicate", "overlap", "eager-orde
 const char* const kOtherStrides[] = {"refused", "copied-in-order", "copied"};
 const char* const kSlots[] = {"argument", "state", "arena", "fresh", "heap"};
 const char* const kArgs[] = {"tensor", "int", "float", "bool", "none", "string", "complex"};
+const char* const kStructures[] = {"leaf", "tuple", "list", "dict", "namedtuple", "object", "none"};
 const char* const kOutputs[] = {
     "is-argument", "alias-of-argument", "alias-of-state", "alias-of-intermediate", "fresh", "scalar",
     "none",        "is-state"};
@@ -65,9 +67,6 @@ class Inspector {
   // A view or an expression is written out wherever a step names it. The description of a bundle that smelt made is
   // shorter than its metadata, and takes a few times as much memory.
   static constexpr int64_t kTimesMetadata = 40;
-  // The bounds of a printed expression. Deeper and longer ones end in an ellipsis.
-  static constexpr int kDepth = 100;
-  static constexpr size_t kLength = 4096;
 
   Json Describe() {
     Json out;
@@ -133,75 +132,10 @@ class Inspector {
   }
 
   std::string ExprText(int i) const {
-    std::string out;
-    if (left_ >= 0) AppendExpr(i, 0, out);
+    if (left_ < 0) return "";
+    std::string out = ::smelt::ExprText(b_, i);
     Fits(out.size());
     return out;
-  }
-  // An expression may refer to another twice, and so on: written out, its length doubles with each step.
-  void AppendExpr(int i, int depth, std::string& out) const {
-    if (depth > kDepth || out.size() > kLength) {
-      out += "…";
-      return;
-    }
-    if (i < 0 || i >= static_cast<int>(b_.exprs.size())) {
-      out += "?";
-      return;
-    }
-    const fb::ExprNode& e = b_.exprs[i];
-    const auto both = [&](const char* op) {
-      out += "(";
-      AppendExpr(e.a(), depth + 1, out);
-      absl::StrAppend(&out, " ", op, " ");
-      AppendExpr(e.b(), depth + 1, out);
-      out += ")";
-    };
-    const auto call = [&](const char* f, std::initializer_list<int> operands) {
-      absl::StrAppend(&out, f, "(");
-      for (const int* o = operands.begin(); o != operands.end(); ++o) {
-        if (o != operands.begin()) out += ", ";
-        AppendExpr(*o, depth + 1, out);
-      }
-      out += ")";
-    };
-    switch (e.op()) {
-      case fb::ExprOp::Constant:
-        absl::StrAppend(&out, e.constant());
-        return;
-      case fb::ExprOp::Symbol:
-        out += e.a() >= 0 && e.a() < static_cast<int>(b_.symbols.size()) ? b_.symbols[e.a()]->name : "?";
-        return;
-      case fb::ExprOp::Add:
-        return both("+");
-      case fb::ExprOp::Sub:
-        return both("-");
-      case fb::ExprOp::Mul:
-        return both("*");
-      case fb::ExprOp::FloorDiv:
-        return call("floordiv", {e.a(), e.b()});
-      case fb::ExprOp::Mod:
-        return call("mod", {e.a(), e.b()});
-      case fb::ExprOp::Min:
-        return call("min", {e.a(), e.b()});
-      case fb::ExprOp::Max:
-        return call("max", {e.a(), e.b()});
-      case fb::ExprOp::Eq:
-        return both("==");
-      case fb::ExprOp::Lt:
-        return both("<");
-      case fb::ExprOp::Le:
-        return both("<=");
-      case fb::ExprOp::And:
-        return both("and");
-      case fb::ExprOp::Or:
-        return both("or");
-      case fb::ExprOp::Not:
-        out += "not ";
-        return AppendExpr(e.a(), depth + 1, out);
-      case fb::ExprOp::Select:
-        return call("select", {e.a(), e.b(), e.c()});
-    }
-    out += "?";
   }
   // A number where it is one, else the expression's text.
   Json Value(int i) const {
@@ -233,8 +167,42 @@ class Inspector {
       if (a->has_constant) j["constant"] = true;
       in.push_back(j);
     }
-    for (const auto& o : b_.outputs) out.push_back({{"name", o->name}});
-    return {{"inputs", in}, {"outputs", out}};
+    const std::vector<ResultType> types = ResultTypes(b_);
+    for (size_t i = 0; i < b_.outputs.size(); ++i) {
+      const fb::OutputDefT& o = *b_.outputs[i];
+      const ResultType& type = types[i];
+      Json j = {{"name", o.name}};
+      if (!o.node.empty()) j["node"] = o.node;
+      j["kind"] = Word(kArgs, static_cast<size_t>(type.kind));
+      if (type.dtype >= 0) j["dtype"] = std::string(Name(static_cast<DType>(type.dtype)));
+      if (type.has_sizes) {
+        j["sizes"] = Json::array();
+        for (const ResultSize& s : type.sizes) {
+          if (!Fits(sizeof(Json))) break;
+          j["sizes"].push_back(s.expr >= 0 ? Value(s.expr) : s.number >= 0 ? Json(s.number) : Json(nullptr));
+        }
+      }
+      out.push_back(std::move(j));
+    }
+    Json signature = {{"inputs", in}, {"outputs", out}};
+    if (!b_.argument_structure.empty()) signature["arguments"] = StructureJson(b_.argument_structure);
+    if (!b_.result_structure.empty()) signature["results"] = StructureJson(b_.result_structure);
+    return signature;
+  }
+
+  // A node before its children, each with its key.
+  static Json StructureJson(const std::vector<std::unique_ptr<fb::StructureNodeT>>& nodes) {
+    Json out = Json::array();
+    for (const auto& n : nodes) {
+      Json j = {{"kind", Word(kStructures, static_cast<size_t>(n->kind))}};
+      if (n->key_kind == fb::StructureKey::Name) j["key"] = n->key;
+      if (n->key_kind == fb::StructureKey::Number) j["number"] = n->key;
+      if (!n->type.empty()) j["type"] = n->type;
+      if (n->by_name) j["by_name"] = true;
+      if (n->children > 0) j["children"] = n->children;
+      out.push_back(std::move(j));
+    }
+    return out;
   }
 
   Json ViewJson(const fb::PlanT& p, int i) const {
