@@ -149,6 +149,7 @@ absl::StatusOr<std::shared_ptr<const Program>> Executable::Make(std::shared_ptr<
   }
   SMELT_RETURN_IF_ERROR(Annotate(p->ChooseTarget(), name));
   SMELT_RETURN_IF_ERROR(Annotate(p->Init(), name));
+  p->DescribeForCaller();
   return std::shared_ptr<const Program>(std::move(p));
 }
 
@@ -286,7 +287,11 @@ void Executable::Describe() {
     args_.push_back(std::move(info));
   }
   signature_exprs_ = Closure(roots);
-  for (const auto& o : b.outputs) results_.push_back({o->name, static_cast<ValueKind>(o->kind)});
+  for (const auto& o : b.outputs) {
+    ResultInfo& info = results_.emplace_back();
+    info.name = o->name;
+    info.kind = static_cast<ValueKind>(o->kind);
+  }
   for (const auto& s : b.states) {
     StateInfo info;
     info.name = s->name;

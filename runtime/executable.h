@@ -112,6 +112,7 @@ class Executable : public Program {
   absl::Status Init();
   absl::Status ChooseTarget();
   void Describe();
+  void DescribeForCaller();  // of the program itself, not of the calls of an eager-order plan
   void Prepare(const fb::PlanT& plan, ExecutablePlan* out);
   absl::Status PrepareLibraryCalls();
   bool IsCheapToPrepare(const LibraryRequest& request);

@@ -25,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "smelt/core/convention/call_structure.h"
 #include "smelt/core/tensor/guarded_storage.h"
 #include "smelt/core/tensor/tensor.h"
 #include "smelt/runtime/value.h"
@@ -39,19 +40,55 @@ struct ProgramOptions {
 
 enum class ValueKind { kTensor, kInt, kFloat, kBool, kNone, kString, kComplex };
 
+// A size of a tensor, or a number that is an argument, as far as it is known before a call.
+struct DimInfo {
+  int64_t size = -1;  // the same in every call; -1 where it varies
+  int64_t min = 0, max = INT64_MAX;
+  std::string expr;  // "3", "s0", "(4 * s0)"; empty where only the data of a call decide
+};
+
 struct ArgInfo {
   std::string name;
+  // Where the caller has it: "x", or "d.k.0" for d["k"][0]. The name where the bundle does not say.
+  std::string path;
   ValueKind kind = ValueKind::kTensor;
   DType dtype = DType::kFloat32;  // of a tensor
   // Sizes that are the same in every call; -1 for sizes that vary.
   std::vector<int64_t> sizes;
-  bool has_constant = false;  // the value is compiled in: a call with another one is refused
+  std::vector<DimInfo> dims;     // the same, and their ranges
+  std::vector<int64_t> strides;  // of the exported example; -1 where they depend on sizes that vary
+  DimInfo value;                 // of an int
+  bool has_constant = false;     // the value is baked in: another one is refused
   Datum constant;
+  // What some call does to it.
+  bool writes_data = false;
+  bool changes_geometry = false;  // t_, squeeze_, ...
+  bool replaces_storage = false;  // set_
+  bool resizes = false;           // its storage may grow
+};
+
+// Where a result lies.
+enum class ResultPlace {
+  kUnknown,     // the bundle does not say
+  kNoTensor,    // it is a number, a string or None
+  kFresh,       // in memory of its own
+  kShared,      // in memory that other results may share
+  kInArgument,  // a view of an argument
+  kIsArgument,  // the argument itself
+  kInState,     // a view of a parameter or buffer
+  kIsState,     // the parameter or buffer itself
 };
 
 struct ResultInfo {
-  std::string name;
+  std::string name;  // as the model's caller says it ("logits", "aux.0") where it has names, else the graph's
   ValueKind kind = ValueKind::kTensor;
+  std::string node;  // the graph's name for it
+  std::string path;  // where it is in what the model returns: "logits", "0"; "" for a lone result
+  bool has_dtype = false, has_sizes = false;  // of a tensor: whether these are known before a call
+  DType dtype = DType::kFloat32;
+  std::vector<DimInfo> dims;
+  ResultPlace place = ResultPlace::kUnknown;  // in a call whose arguments share no memory
+  int index = -1;                             // of that argument or state
 };
 
 struct StateInfo {
@@ -60,7 +97,8 @@ struct StateInfo {
   int storage = 0;  // states with the same number share memory
   DType dtype = DType::kFloat32;
   Geometry geometry;
-  bool is_mutated = false;  // some call writes it or returns it
+  bool is_mutated = false;  // some call writes it or hands it out
+  bool may_move = false;    // a call may resize its storage: addresses in it are good until the next call
 };
 
 class Instance;
@@ -84,7 +122,13 @@ class Program {
   const std::vector<ResultInfo>& results() const { return results_; }
   std::vector<std::string> output_names() const;
   const std::vector<StateInfo>& states() const { return states_; }
-  int64_t packed_weight_bytes() const;  // memory used by packing so far
+  // How the caller nests arguments and results: trees whose leaves are args() and results(), in order. Empty where the
+  // bundle does not say: a flat tuple.
+  const Structure& argument_structure() const { return argument_structure_; }
+  const Structure& result_structure() const { return result_structure_; }
+  const std::vector<std::string>& targets() const { return targets_; }  // that the bundle has code for
+  int bundle_format() const { return bundle_format_; }
+  int64_t packed_weight_bytes() const;  // memory that packing took so far
 
  protected:
   friend class Instance;
@@ -94,6 +138,9 @@ class Program {
   std::vector<ArgInfo> args_;
   std::vector<ResultInfo> results_;
   std::vector<StateInfo> states_;
+  Structure argument_structure_, result_structure_;
+  std::vector<std::string> targets_;
+  int bundle_format_ = 0;
 };
 
 // The plan of the bundle that ran, which depends on the arguments that share memory.

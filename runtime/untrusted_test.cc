@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "smelt/runtime/program.h"
 #include "smelt/runtime/testing/hand_bundle.h"
+#include "smelt/schema/bundle_signature.h"
 
 namespace smelt {
 namespace {
@@ -122,6 +123,17 @@ HandBundle Everything() {
     p.Output(fb::OutputKind::IsState, 1);
   }
   b.raw().graph_text = "graph():\n  return ()";
+  using Kind = StructureNode::Kind;
+  using Key = StructureNode::Key;
+  const StructureNode leaf;
+  b.raw().result_structure = StructureTables({{Kind::kTuple, Key::kIndex, "", false, "", 3},
+                                              leaf,
+                                              {Kind::kDict, Key::kIndex, "", false, "", 2},
+                                              {Kind::kLeaf, Key::kName, "z", false, "", 0},
+                                              {Kind::kLeaf, Key::kNumber, "7", false, "", 0},
+                                              {Kind::kObject, Key::kIndex, "", false, "a.Class", 2},
+                                              {Kind::kLeaf, Key::kName, "state", false, "", 0},
+                                              {Kind::kNone, Key::kName, "nothing", false, "", 0}});
   return b;
 }
 
@@ -419,6 +431,9 @@ TEST(UntrustedTest, StringsThatAreNotUtf8AreRefused) {
       [](fb::BundleT& b) -> std::string& { return b.args[1]->name; },
       [](fb::BundleT& b) -> std::string& { return b.args[0]->string_value; },
       [](fb::BundleT& b) -> std::string& { return b.outputs[2]->name; },
+      [](fb::BundleT& b) -> std::string& { return b.outputs[1]->node; },
+      [](fb::BundleT& b) -> std::string& { return b.result_structure[3]->key; },
+      [](fb::BundleT& b) -> std::string& { return b.result_structure[5]->type; },
       [](fb::BundleT& b) -> std::string& { return b.states[1]->name; },
       [](fb::BundleT& b) -> std::string& { return b.kernels[0]->spec; },
       [](fb::BundleT& b) -> std::string& { return b.targets[0]->name; },
@@ -450,6 +465,30 @@ TEST(UntrustedTest, StringsThatAreNotUtf8AreRefused) {
                 Not(HasSubstr("is not UTF-8")))
         << i;
   }
+}
+
+TEST(UntrustedTest, StructuresThatDoNotFitTheValuesAreRefused) {
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.result_structure.pop_back(); }),
+              HasSubstr("structure of the results: it ends before its last node"));
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.result_structure[7]->kind = fb::StructureKind::Leaf; }),
+              HasSubstr("structure of the results: it has 5 leaves for 4 values"));
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.result_structure[2]->children = -1; }), HasSubstr("-1 children"));
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.result_structure[2]->children = INT_MAX; }),
+              HasSubstr("ends before its last node"));
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.argument_structure = StructureTables({StructureNode()}); }),
+              HasSubstr("structure of the arguments: it has 1 leaves for 4 values"));
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.result_structure[2]->kind = static_cast<fb::StructureKind>(7); }),
+              HasSubstr("node 2: its kind is unknown"));
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.result_structure[2]->key_kind = static_cast<fb::StructureKey>(3); }),
+              HasSubstr("node 2: the kind of its key is unknown"));
+}
+
+TEST(UntrustedTest, TypesOfResultsAreVerified) {
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.outputs[0]->sizes = {0, -1, 7000}; }),
+              HasSubstr("output 0: size (expression) is 7000"));
+  EXPECT_EQ(MessageAfter([](fb::BundleT& b) { b.outputs[0]->sizes = {0, -1}; }), "");
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.outputs[0]->sizes.assign(65, 0); }), HasSubstr("its rank is 65"));
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.outputs[0]->dtype = 12; }), HasSubstr("output 0: "));
 }
 
 TEST(UntrustedTest, StoragesThatShareBytesOrAreNotAlignedAreRefused) {

@@ -1,6 +1,7 @@
 #include "smelt/runtime/testing/c_bundle.h"
 
 #include "smelt/runtime/testing/hand_bundle.h"
+#include "smelt/schema/bundle_signature.h"
 
 const void* c_test_bundle(size_t* size) {
   static const std::string* const kBytes = [] {
@@ -10,7 +11,12 @@ const void* c_test_bundle(size_t* size) {
     b.VectorArg("x", n);
     b.State("unused", {5, 6}, false);
     b.Output("x");
-    b.Output("y");
+    b.Output("logits");
+    b.raw().outputs[1]->node = "y";
+    const Structure structure = {{StructureNode::Kind::kDict, StructureNode::Key::kIndex, "", false, "", 2},
+                                 {StructureNode::Kind::kLeaf, StructureNode::Key::kName, "x", false, "", 0},
+                                 {StructureNode::Kind::kLeaf, StructureNode::Key::kName, "logits", false, "", 0}};
+    b.raw().result_structure = StructureTables(structure);
     HandPlan p = b.Plan();
     const int x = p.Vector(p.ArgSlot(0), n), y = p.Vector(p.FreshSlot(b.Const(16)), n);
     p.Launch(kRelu, n, x, x);

@@ -1,4 +1,4 @@
-/* A bundle for the test of the C interface: f(x): x.relu_() of 4 floats; return x, x + 1. */
+/* A bundle for the test of the C interface: f(x): x.relu_() of 4 floats; return {"x": x, "logits": x + 1}. */
 #ifndef SMELT_RUNTIME_TESTING_C_BUNDLE_H_
 #define SMELT_RUNTIME_TESTING_C_BUNDLE_H_
 
