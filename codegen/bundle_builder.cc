@@ -87,6 +87,40 @@ std::unique_ptr<fb::PlanT> EmptyPlan(BundleTables& impl) {
   return plan;
 }
 
+// The type that the graph declares of a result. Its sizes bring no new symbols into the bundle.
+void DeclareType(BundleTables& tables, const Type& type, fb::OutputDefT& out) {
+  switch (type.kind()) {
+    case TypeKind::kInt:
+      out.kind = fb::ArgKind::Int;
+      return;
+    case TypeKind::kFloat:
+      out.kind = fb::ArgKind::Float;
+      return;
+    case TypeKind::kBool:
+      out.kind = fb::ArgKind::Bool;
+      return;
+    case TypeKind::kString:
+      out.kind = fb::ArgKind::String;
+      return;
+    case TypeKind::kNone:
+      out.kind = fb::ArgKind::None;
+      return;
+    default:
+      break;
+  }
+  if (!type.IsTensor() || !type.tensor().dtype || !type.tensor().sizes) return;
+  out.has_type = true;
+  out.dtype = static_cast<uint8_t>(*type.tensor().dtype);
+  const std::vector<std::string> known = tables.exprs.symbols();
+  for (const Expr& size : *type.tensor().sizes) {
+    const std::vector<std::string> symbols = size.Symbols();
+    const bool is_known = !size.IsPoison() && std::all_of(symbols.begin(), symbols.end(), [&](const std::string& s) {
+      return std::find(known.begin(), known.end(), s) != known.end();
+    });
+    out.sizes.push_back(is_known ? tables.exprs.Add(size) : -1);
+  }
+}
+
 absl::Status DefineArguments(BundleTables& tables, fb::BundleT& bundle) {
   const Graph& g = tables.signature;
   for (size_t i = 0; i < g.inputs().size(); ++i) {
@@ -131,6 +165,7 @@ absl::Status DefineArguments(BundleTables& tables, fb::BundleT& bundle) {
   for (size_t i = 0; i < g.outputs().size(); ++i) {
     auto o = std::make_unique<fb::OutputDefT>();
     o->name = i < g.output_names.size() && !g.output_names[i].empty() ? g.output_names[i] : absl::StrCat("output", i);
+    DeclareType(tables, g.value(g.outputs()[i]).type, *o);
     bundle.outputs.push_back(std::move(o));
   }
   return absl::OkStatus();

@@ -80,7 +80,7 @@ absl::StatusOr<Pt2Model> Pt2Reader::Read() {
   text = std::string();
   absl::Status s = ReadProgram(program);
   if (!s.ok()) return Annotate(s, absl::StrCat(zip_.path(), ": ", model_entry_));
-  return Pt2Model{std::move(g_owner_), torch_version_, std::move(unchecked_guards_)};
+  return Pt2Model{std::move(g_owner_), torch_version_, std::move(unchecked_guards_), std::move(structure_)};
 }
 
 absl::Status Pt2Reader::FindEntries() {
@@ -136,9 +136,11 @@ absl::Status Pt2Reader::ReadProgram(const Json& program) {
   scope.graph = graph;
   SMELT_RETURN_IF_ERROR(ReadRanges(program, /*of_data=*/true));
   SMELT_RETURN_IF_ERROR(ReadInputs(*graph, *signature, scope));
-  FindArguments(*module);
+  structure_ = ReadCallStructure(*module);
+  FindArguments();
   SMELT_RETURN_IF_ERROR(ReadNodes(*graph, g_->top(), scope, 0));
   SMELT_RETURN_IF_ERROR(ReadOutputs(*graph, *signature, scope));
+  if (!CheckStructure(structure_.results, g_->outputs().size()).ok()) structure_.results.clear();
   OpenAssignments();
   DropOffsetChecks(*g_);
   SMELT_RETURN_IF_ERROR(ReadRanges(program, /*of_data=*/false));
@@ -195,16 +197,17 @@ absl::Status Pt2Reader::ReadRanges(const Json& program, bool of_data) {
   return absl::OkStatus();
 }
 
-void Pt2Reader::FindArguments(const Json& graph_module) {
-  const std::optional<std::vector<ArgumentPath>> paths = ArgumentPaths(graph_module);
+void Pt2Reader::FindArguments() {
   std::vector<ValueId> inputs;
   for (size_t i = 0; i < g_->inputs().size(); ++i) {
     if (g_->input_infos[i].kind == InputInfo::Kind::kUser) inputs.push_back(g_->inputs()[i]);
   }
-  if (!paths || paths->size() != inputs.size()) return;
+  if (!CheckStructure(structure_.arguments, inputs.size()).ok()) structure_.arguments.clear();
+  if (structure_.arguments.empty()) return;
+  const std::vector<ArgumentPath> paths = ArgumentPaths(structure_.arguments);
   arguments_.emplace();
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!(*paths)[i].empty()) arguments_->emplace((*paths)[i], inputs[i]);
+    if (!paths[i].empty()) arguments_->emplace(paths[i], inputs[i]);
   }
 }
 

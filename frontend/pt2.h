@@ -18,6 +18,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "smelt/core/convention/call_structure.h"
 #include "smelt/core/ir/graph.h"
 
 namespace smelt {
@@ -33,6 +34,8 @@ struct Pt2Model {
   // Conditions on sizes that are not integer arithmetic, as the archive states them. Calls are not checked against
   // these.
   std::vector<std::string> unchecked_guards;
+  // How Python nests the arguments and results; a part that the archive does not say is empty.
+  CallStructure structure;
 };
 
 absl::StatusOr<Pt2Model> ReadPt2(const std::string& path, const Pt2Options& options = {});

@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "smelt/core/ir/graph.h"
 #include "smelt/core/op/schema.h"
-#include "smelt/frontend/argument_paths.h"
+#include "smelt/frontend/call_structure_reader.h"
 #include "smelt/frontend/checked_json.h"
 #include "smelt/frontend/pt2.h"
 #include "smelt/frontend/size_guards.h"
@@ -56,7 +56,7 @@ class Pt2Reader {
   absl::Status ReadRanges(const Json& program, bool of_data);
   // Parses the conditions that the program's own branches on sizes left.
   std::vector<std::pair<std::string, absl::StatusOr<SizeGuardParts>>> ParseGuards(const Json& program) const;
-  void FindArguments(const Json& graph_module);
+  void FindArguments();
   ValueId ArgumentAt(const ArgumentPath& path) const;
   std::optional<Expr> NumberOf(const GuardedNumber& at) const;
   std::optional<Expr> HoldsForTheExample(absl::string_view guard) const;
@@ -220,7 +220,8 @@ class Pt2Reader {
   const Pt2Options& options_;
   std::string root_, model_entry_, torch_version_;
   std::vector<std::string> unchecked_guards_;
-  // The inputs by their place among Python's arguments; nullopt if the archive does not state it.
+  CallStructure structure_;
+  // By where they are among Python's arguments; nothing if the archive does not say.
   std::optional<absl::flat_hash_map<ArgumentPath, ValueId>> arguments_;
   std::unique_ptr<Graph> g_owner_;
   Graph* g_ = nullptr;

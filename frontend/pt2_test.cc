@@ -66,6 +66,25 @@ TEST(Pt2Test, InPlaceOpsOfTrainingIrStandAsWritten) {
   EXPECT_EQ(TypeText(*model.graph, "x"), "Float(4, 8, strides=[8, 1])");
 }
 
+TEST(Pt2Test, ResultsKeepTheStructureThatTheModelReturns) {
+  const Pt2Model model = Model("bags_and_losses");
+  std::vector<std::string> paths;
+  for (const LeafPath& path : LeafPaths(model.structure.results)) paths.push_back(path.text);
+  EXPECT_THAT(paths, ElementsAre("0.cross", "0.margin", "1.0", "1.1", "2", "3", "4"));
+  EXPECT_EQ(LeafPaths(model.structure.arguments).size(),
+            0u + model.graph->inputs().size() - model.graph->weights.size());
+}
+
+TEST(Pt2Test, AStructureThatDoesNotFitTheResultsIsDropped) {
+  TestArchive archive = TestArchive::LoadPath("testdata/bags_and_losses.pt2");
+  archive.Patch("/graph_module/module_call_graph/0/signature/out_spec",
+                R"("[1, {\"type\": null, \"context\": null, \"children_spec\": []}]")");
+  const auto model = archive.Read();
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_TRUE(model->structure.results.empty());
+  EXPECT_FALSE(model->structure.arguments.empty());
+}
+
 TEST(Pt2Test, AnArchiveOfPickledWeightsIsRefusedByItsVersion) {
   TestArchive archive;
   archive.entries = {{"serialized_exported_program.json", "{}"}, {"serialized_state_dict.pt", ""}, {"version", "8.8"}};

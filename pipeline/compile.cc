@@ -8,11 +8,13 @@
 #include "smelt/codegen/bundle_builder.h"
 #include "smelt/core/base/recover.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/convention/call_structure.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/pipeline/phase_timer.h"
 #include "smelt/pipeline/plans.h"
 #include "smelt/pipeline/unsupported.h"
 #include "smelt/pipeline/write_bundle.h"
+#include "smelt/schema/bundle_signature.h"
 #include "smelt/script/flatten_outputs.h"
 
 namespace smelt {
@@ -30,6 +32,21 @@ absl::Status CheckWeightsHaveData(const Graph& g) {
       absl::StrCat("weights without data, which a .pt2 or .smg holds: ", absl::StrJoin(missing, ", ")));
 }
 
+// Results whose place has a name in the caller's structure are called by it.
+void AddStructure(const CallStructure& structure, fb::BundleT& bundle) {
+  if (CheckStructure(structure.arguments, bundle.args.size()).ok())
+    bundle.argument_structure = StructureTables(structure.arguments);
+  if (structure.results.empty() || !CheckStructure(structure.results, bundle.outputs.size()).ok()) return;
+  bundle.result_structure = StructureTables(structure.results);
+  const std::vector<LeafPath> paths = LeafPaths(structure.results);
+  for (size_t i = 0; i < paths.size(); ++i) {
+    fb::OutputDefT& o = *bundle.outputs[i];
+    if (!paths[i].has_names || paths[i].text == o.name) continue;
+    o.node = std::move(o.name);
+    o.name = paths[i].text;
+  }
+}
+
 absl::StatusOr<CompileStats> Compile(const Graph& imported, const std::string& path, const CompileOptions& options) {
   CompileStats stats;
   PhaseTimer timer(options, stats);
@@ -40,6 +57,7 @@ absl::StatusOr<CompileStats> Compile(const Graph& imported, const std::string& p
   SMELT_ASSIGN_OR_RETURN(fb::BundleT bundle, builder.Finish());
   for (int arg : planned.strides_of_ones) bundle.args[arg]->strides_of_ones = true;
   for (int arg : planned.any_strides) bundle.args[arg]->any_strides = true;
+  AddStructure(options.structure, bundle);
   bundle.graph_text = PrintGraph(*planned.pure);
   bundle.refused_patterns = absl::StrJoin(planned.refused, "; ");
   SMELT_RETURN_IF_ERROR(WriteBundle(std::move(bundle), graph, builder, planned.main_uses, path, options, stats, timer));

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "smelt/codegen/kernel_cache.h"
 #include "smelt/codegen/target.h"
+#include "smelt/core/convention/call_structure.h"
 #include "smelt/core/ir/graph.h"
 
 namespace smelt {
@@ -38,6 +39,8 @@ struct CompileOptions {
   std::function<void(absl::string_view pass, const Graph&)> on_pass;
   // Optional passes that are left out, by name (pipeline/passes.h); the bundle is correct without them, but slower.
   absl::flat_hash_set<std::string> disabled_passes;
+  // How a caller nests the arguments and results, as the archive says it; empty: not known.
+  CallStructure structure;
 };
 
 struct CompileStats {

@@ -246,6 +246,11 @@ expect 2 'no tensor' "$smelt" run kv.smb --inputs=in.safetensors --outputs=out.s
 expect 0 '' "$smelt" run relu.smb --inputs=in.safetensors --outputs=/dev/null
 [[ -c /dev/null ]] || { echo "/dev/null is no device any more"; exit 1; }
 
+# Results are called as the model's caller says it, where it does.
+compile "$models/bags_and_losses.pt2" -o bags.smb >/dev/null || failed=1
+expect 0 '"name":"0.cross","node":"[a-z0-9_]+","kind":"tensor","dtype":"float32","sizes":\[' "$smelt" inspect bags.smb --json
+expect 0 '"results":\[\{"kind":"tuple","children":5\},\{"kind":"dict","children":2\},\{"kind":"leaf","key":"cross"\}' "$smelt" inspect bags.smb --json
+
 # Results that are no tensors are written, too.
 cat >numbers.ir <<'EOF'
 graph(%x : Float(4, 8)):

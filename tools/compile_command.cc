@@ -88,7 +88,7 @@ int RunCompile(const std::vector<std::string>& args) {
   }
   const std::string model = line->positional()[0], out = line->Get("o");
   const auto begin = std::chrono::steady_clock::now();
-  auto graph = ReadModel(model, /*complete=*/true);
+  auto graph = ReadModel(model, /*complete=*/true, &options.structure);
   if (!graph.ok()) return Fail(graph.status());
   const double import_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   if (line->Has("kernels")) {

@@ -35,9 +35,9 @@ struct Made {
   bool writing = false;  // when it failed
   std::vector<UnsupportedOperator> unsupported;
 };
-Made Make(const ConvertInput& input, const std::string& bundle, const CompileOptions& options) {
+Made Make(const ConvertInput& input, const std::string& bundle, CompileOptions options) {
   Made out;
-  auto graph = ReadModel(input.path, /*complete=*/true);
+  auto graph = ReadModel(input.path, /*complete=*/true, &options.structure);
   if (!graph.ok()) {
     out.status = graph.status();
     if (!absl::IsUnimplemented(out.status)) return out;

@@ -55,8 +55,10 @@ absl::StatusOr<std::unique_ptr<Instance>> InstanceOf(absl::string_view text, con
 
 absl::StatusOr<CompileStats> CompileModel(const std::string& model_path, const std::string& bundle_path,
                                           const CompileOptions& options) {
-  SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, ReadModel(model_path, /*complete=*/true));
-  return CompileToFile(*graph, bundle_path, options);
+  CompileOptions with_structure = options;
+  SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph,
+                         ReadModel(model_path, /*complete=*/true, &with_structure.structure));
+  return CompileToFile(*graph, bundle_path, with_structure);
 }
 
 namespace {

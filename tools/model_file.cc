@@ -30,7 +30,7 @@ absl::Status Check(Graph& g) {
   return CheckDeclaredTypes(g);
 }
 
-absl::StatusOr<std::unique_ptr<Graph>> Read(const std::string& path, bool complete) {
+absl::StatusOr<std::unique_ptr<Graph>> Read(const std::string& path, bool complete, CallStructure* structure) {
   std::string stem = path.substr(path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1);
   stem = stem.substr(0, stem.rfind('.'));
   if (absl::EndsWith(path, ".pt2")) {
@@ -40,6 +40,7 @@ absl::StatusOr<std::unique_ptr<Graph>> Read(const std::string& path, bool comple
       std::fprintf(stderr, "warning: %s was exported for sizes where %s; calls are not held to that\n", path.c_str(),
                    guard.c_str());
     }
+    if (structure != nullptr) *structure = std::move(model.structure);
     return std::move(model.graph);
   }
   if (absl::EndsWith(path, ".ir")) {
@@ -66,8 +67,8 @@ absl::StatusOr<std::unique_ptr<Graph>> Read(const std::string& path, bool comple
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Graph>> ReadModel(const std::string& path, bool complete) {
-  return Recovered<std::unique_ptr<Graph>>("read", [&] { return Read(path, complete); });
+absl::StatusOr<std::unique_ptr<Graph>> ReadModel(const std::string& path, bool complete, CallStructure* structure) {
+  return Recovered<std::unique_ptr<Graph>>("read", [&] { return Read(path, complete, structure); });
 }
 
 }  // namespace smelt

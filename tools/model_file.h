@@ -6,13 +6,16 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "smelt/core/convention/call_structure.h"
 #include "smelt/core/ir/graph.h"
 
 namespace smelt {
 
-// Reads by the file's extension. A text model's overloads are resolved, and its types completed if its inputs allow;
-// `complete` makes incomplete inputs an error (Unimplemented, naming them).
-absl::StatusOr<std::unique_ptr<Graph>> ReadModel(const std::string& path, bool complete);
+// By the file's ending. A text model's overloads are resolved, its types completed where its inputs allow; `complete`
+// makes incomplete inputs an error (Unimplemented, naming them). `structure`, unless null, gets how Python nests the
+// arguments and results, which only a .pt2 says.
+absl::StatusOr<std::unique_ptr<Graph>> ReadModel(const std::string& path, bool complete,
+                                                 CallStructure* structure = nullptr);
 
 }  // namespace smelt
 
