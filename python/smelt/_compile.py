@@ -1,0 +1,95 @@
+"""smelt.compile: runs the compiler, a program of its own."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from typing import Any, Iterable, Optional, Sequence, Union
+
+from . import _errors
+
+
+def _compiler() -> str:
+    named = os.environ.get("SMELT_COMPILER")
+    if named:
+        return named
+    packaged = pathlib.Path(__file__).resolve().parent / "bin" / "smelt"
+    if packaged.exists():
+        return str(packaged)
+    found = shutil.which("smelt")
+    if found:
+        return found
+    raise _errors.NotFound(
+        f"the smelt compiler is neither at {packaged} nor on PATH; set SMELT_COMPILER to its path"
+    )
+
+
+def _scratch() -> pathlib.Path:
+    folder = tempfile.mkdtemp(prefix="smelt-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return pathlib.Path(folder)
+
+
+def compile(  # noqa: A001: the name says it
+    model: Any,
+    output: Optional[Union[str, "os.PathLike[str]"]] = None,
+    *,
+    target: Optional[Union[str, Sequence[str]]] = None,
+    alias_variants: Optional[str] = None,
+    verify: bool = False,
+    cache_dir: Optional[Union[str, "os.PathLike[str]"]] = None,
+    options: Iterable[str] = (),
+) -> pathlib.Path:
+    """Compiles a model to a bundle and returns the bundle's path.
+
+    model: the path of a .pt2, .ir or .smg file, or what torch.export.export returned.
+    output: the bundle's path. By default the model's path with .smb, or, of an exported program, a file that is removed
+      when the process ends.
+    target: the machines to compile for ("x86-64-v3"), one or several. By default those that `smelt compile` chooses.
+    alias_variants: "auto", "none" or "all": which ways of sharing memory among arguments are compiled ahead.
+    verify: check the model after each pass of the compiler. Slow.
+    cache_dir: a folder that keeps compiled kernels for the next time.
+    options: other options of `smelt compile`.
+
+    Raises smelt.Unsupported where the model uses operators that smelt lacks: the message lists all of them.
+    """
+    temporary: Optional[pathlib.Path] = None
+    if isinstance(model, (str, os.PathLike)):
+        path = pathlib.Path(model)
+        out = pathlib.Path(output) if output is not None else path.with_suffix(".smb")
+    else:
+        torch = sys.modules.get("torch")  # an exported program has loaded it
+        if torch is None or not isinstance(model, torch.export.ExportedProgram):
+            raise TypeError(f"a path or what torch.export.export returns expected, not {type(model).__name__}")
+        temporary = _scratch()
+        path = temporary / "model.pt2"
+        torch.export.save(model, path)
+        out = pathlib.Path(output) if output is not None else temporary / "model.smb"
+    command = [_compiler(), "compile", str(path), "-o", str(out)]
+    if target is not None:
+        command.append("--target=" + (target if isinstance(target, str) else ",".join(target)))
+    if alias_variants is not None:
+        command.append(f"--alias-variants={alias_variants}")
+    if verify:
+        command.append("--verify")
+    if cache_dir is not None:
+        command.append(f"--cache-dir={os.fspath(cache_dir)}")
+    command.extend(options)
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    except FileNotFoundError as e:
+        raise _errors.NotFound(f"the smelt compiler cannot be run: {e}") from e
+    except OSError as e:
+        raise _errors.Unavailable(f"the smelt compiler cannot be run: {e}") from e
+    finally:
+        if temporary is not None:
+            path.unlink(missing_ok=True)
+    if done.returncode != 0:
+        message = done.stderr.decode("utf-8", "replace").strip()
+        raise _errors.of_exit_code(done.returncode, message or f"smelt compile ended with {done.returncode}")
+    return out
