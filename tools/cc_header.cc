@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -80,6 +82,20 @@ std::string Identifier(const std::string& name, TakenNames& taken) {
 // A name of the model in a comment, which it must not end or continue.
 std::string Quoted(absl::string_view name) { return absl::StrCat("\"", absl::CHexEscape(name), "\""); }
 
+// A constant as C++ writes it.
+std::string Literal(double x) {
+  if (std::isnan(x)) return "std::numeric_limits<double>::quiet_NaN()";
+  if (std::isinf(x)) return absl::StrCat(x < 0 ? "-" : "", "std::numeric_limits<double>::infinity()");
+  return absl::StrFormat("%a", x);
+}
+std::string Literal(int64_t x) {
+  return x == INT64_MIN ? "std::numeric_limits<int64_t>::min()" : absl::StrCat("int64_t{", x, "}");
+}
+// With its length: it may hold zeros.
+std::string Literal(const std::string& x) {
+  return absl::StrCat("std::string(\"", absl::CHexEscape(x), "\", ", x.size(), ")");
+}
+
 class Maker {
  public:
   Maker(const fb::BundleT& bundle, absl::string_view file, const CcOptions& options)
@@ -146,13 +162,12 @@ class Maker {
       m.kind = a->kind;
       if (a->kind == fb::ArgKind::None || (a->kind != fb::ArgKind::Tensor && a->has_constant)) {
         // A baked-in value: the caller does not pass it.
-        const std::string value = a->kind == fb::ArgKind::None    ? "smelt::Datum()"
-                                  : a->kind == fb::ArgKind::Int   ? absl::StrCat("int64_t{", a->int_value, "}")
-                                  : a->kind == fb::ArgKind::Bool  ? (a->int_value != 0 ? "true" : "false")
-                                  : a->kind == fb::ArgKind::Float ? absl::StrFormat("%a", a->float_value)
-                                  : a->kind == fb::ArgKind::String
-                                      ? absl::StrCat("\"", absl::CHexEscape(a->string_value), "\"")
-                                      : "";
+        const std::string value = a->kind == fb::ArgKind::None     ? "smelt::Datum()"
+                                  : a->kind == fb::ArgKind::Int    ? Literal(a->int_value)
+                                  : a->kind == fb::ArgKind::Bool   ? (a->int_value != 0 ? "true" : "false")
+                                  : a->kind == fb::ArgKind::Float  ? Literal(a->float_value)
+                                  : a->kind == fb::ArgKind::String ? Literal(a->string_value)
+                                                                   : "";
         if (value.empty()) return absl::UnimplementedError(absl::StrCat("input ", a->name, " is a complex constant"));
         arguments_.push_back(absl::StrCat("smelt::Datum(", value, ")"));
         continue;
@@ -306,7 +321,7 @@ class Model {
                              "  auto program = smelt::LoadBundleFile(path, \"",
                              HeaderDigest(), "\", options);\n");
     return absl::StrCat(
-        "#include \"", options_.header, "\"\n\n",
+        "#include \"", options_.header, "\"\n\n#include <limits>\n\n",
         options_.embed ? absl::StrCat("extern \"C\" const uint8_t ", Symbol(), "[], ", Symbol(), "_end[];\n\n") : "",
         "namespace ", options_.cc_namespace, " {\n\n", load,
         "  if (!program.ok()) return program.status();\n"

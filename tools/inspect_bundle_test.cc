@@ -1,6 +1,7 @@
 // Tests the printed form of bundles with harmful but valid metadata.
 #include "smelt/tools/inspect_bundle.h"
 
+#include <limits>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -123,6 +124,30 @@ TEST(CcHeaderTest, NamesOfTheModelEndNoComment) {
   EXPECT_THAT(files->header, Not(HasSubstr("\n#include \"/etc")));
   EXPECT_THAT(files->header, Not(HasSubstr("\\\n")));
   EXPECT_THAT(files->header, HasSubstr("itself\n"));
+}
+
+TEST(CcHeaderTest, ConstantsThatCppHasNoPlainNumberForAreWrittenAsItHasThem) {
+  HandBundle b;
+  AddPlan(b, b.Const(4), 1);
+  const auto add = [&](fb::ArgKind kind) -> fb::ArgDefT& {
+    auto arg = std::make_unique<fb::ArgDefT>();
+    arg->kind = kind;
+    arg->has_constant = true;
+    b.raw().args.push_back(std::move(arg));
+    return *b.raw().args.back();
+  };
+  for (const double x : {std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
+                         std::numeric_limits<double>::quiet_NaN()})
+    add(fb::ArgKind::Float).float_value = x;
+  add(fb::ArgKind::Int).int_value = INT64_MIN;
+  add(fb::ArgKind::String).string_value = std::string("a\0\"b", 4);
+  auto files = MakeCcOf(b.raw());
+  ASSERT_TRUE(files.ok()) << files.status();
+  EXPECT_THAT(files->source, HasSubstr("smelt::Datum(std::numeric_limits<double>::infinity()), "
+                                       "smelt::Datum(-std::numeric_limits<double>::infinity()), "
+                                       "smelt::Datum(std::numeric_limits<double>::quiet_NaN()), "
+                                       "smelt::Datum(std::numeric_limits<int64_t>::min()), "
+                                       "smelt::Datum(std::string(\"a\\x00\\\"b\", 4))"));
 }
 
 TEST(CcHeaderTest, EqualNamesBecomeDifferentMembersInLinearTime) {
