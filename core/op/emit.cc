@@ -4,8 +4,16 @@
 #include "smelt/core/op/infer.h"
 
 namespace smelt {
+namespace {
+
+constexpr int64_t kMostNodes = int64_t{1} << 19;
+
+}  // namespace
 
 std::vector<ValueId> Emit::Multi(absl::string_view op, std::vector<ValueId> args, int outputs) {
+  // Then a loop over a number from a file, which looks at ok(), ends.
+  if (g_.num_nodes() > kMostNodes)
+    Fail(absl::UnimplementedError(absl::StrCat("the graph would become more than ", kMostNodes, " nodes")));
   if (!ok()) return std::vector<ValueId>(outputs);
   NodeId n = g_.InsertBefore(anchor_, OpName::Get(op), args, std::vector<Type>(outputs, Type::Tensor()));
   g_.SetSource(n, g_.node(anchor_).source);
