@@ -66,6 +66,7 @@ constexpr RankRule kRankRules[] = {
     {"embedding_bag _embedding_bag _embedding_bag_forward_only", "offsets", 1, 1},
     {"embedding_bag _embedding_bag _embedding_bag_forward_only", "per_sample_weights", 1, 2},
     {"embedding", "weight", 2, 2},
+    {"embedding_renorm", "self", 2, 2},
     {"embedding_dense_backward", "grad_output", 1, kAny},
     {"scaled_dot_product_attention", "query", 2, kAny},
     {"scaled_dot_product_attention", "key", 2, kAny},

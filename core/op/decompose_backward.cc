@@ -131,6 +131,7 @@ Values ConvolutionBackward(Emit& e, const OpCall& call) {
   for (auto* list : {&stride, &padding, &dilation}) {
     if (list->size() == 1) list->resize(rank, (*list)[0]);
   }
+  if (e.Rank(input) != rank + 2) return call.Unsupported("an input without batch dimension");
   const OpArg& mask = *call.Find("output_mask");
   std::vector<ValueId> out(3);
   if (mask.bools.size() != 3) return call.Unsupported("a mask known only at run time");
@@ -156,7 +157,7 @@ Values ConvolutionBackward(Emit& e, const OpCall& call) {
     std::vector<int64_t> rest;
     for (int d = 0; d < rank; ++d) {
       const Expr in = e.Sizes(input)[d + 2], k = e.Sizes(weight)[d + 2], o = e.Sizes(grad)[d + 2];
-      const Expr r = in - ((o - 1) * stride[d] - 2 * padding[d] + dilation[d] * (k - 1) + 1);
+      const Expr r = in - ((o - 1) * stride[d] - Expr(2) * padding[d] + Expr(dilation[d]) * (k - 1) + 1);
       if (!r.IsConstant()) return call.Unsupported("sizes known only at run time");
       rest.push_back(*r.Constant());
     }

@@ -234,9 +234,9 @@ absl::Status Convolution(Ctx& c) {
   for (int d = 0; d < n; ++d) {
     const Expr in = (*x.sizes)[first + d], k = (*w.sizes)[2 + d];
     if (stride[d] <= 0) return c.call.Error("non-positive stride is not supported");
-    Expr o = transposed ? (in - 1) * stride[d] - Expr(2 * padding[d]) + Expr(dilation[d]) * (k - 1) +
-                              Expr(output_padding[d] + 1)
-                        : FloorDiv(in + Expr(2 * padding[d]) - Expr(dilation[d]) * (k - 1) - 1, Expr(stride[d])) + 1;
+    Expr o = transposed
+                 ? (in - 1) * stride[d] - Expr(2) * padding[d] + Expr(dilation[d]) * (k - 1) + output_padding[d] + 1
+                 : FloorDiv(in + Expr(2) * padding[d] - Expr(dilation[d]) * (k - 1) - 1, Expr(stride[d])) + 1;
     if (in == Expr(0) && !empty) return c.call.Error("Only zero batch or zero channel inputs are supported");
     if (o.IsConstant() && *o.Constant() < (transposed ? 0 : 1)) {
       return c.call.Error(
@@ -261,6 +261,8 @@ absl::Status ConvolutionBackward(Ctx& c) {
     return c.call.Error(absl::StrCat("the gradient, the input and the weight are of ", grad.rank(), ", ", x.rank(),
                                      " and ", rank, " dims, which do not fit"));
   }
+  for (const char* list : {"stride", "padding", "dilation"})
+    SMELT_RETURN_IF_ERROR(Spatial(c, list, rank - 2, std::nullopt).status());
   Format f = FormatOfConvolution(c, x, w);
   SMELT_ASSIGN_OR_RETURN(int64_t groups, c.call.GetIntOr("groups", 1));
   SMELT_ASSIGN_OR_RETURN(const bool far_padding, PadsBeyondSteps(c, w.rank() - 2));
@@ -624,6 +626,13 @@ Rule DataDependent(DType d, bool own_dtype, int outputs) {
   };
 }
 
+absl::Status Bincount(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType self, TensorArgument(c, 0));
+  if (self.rank() != 1 || !IsIntegral(*self.dtype))
+    return c.call.Error("bincount only supports 1-d non-negative integral inputs.");
+  return DataDependent(DType::kInt64, false, 1)(c);
+}
+
 absl::Status OneHot(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType self, TensorArgument(c, 0));
   SMELT_ASSIGN_OR_RETURN(int64_t n, c.call.GetIntOr("num_classes", -1));
@@ -694,7 +703,7 @@ void AddLibraryRules(RuleTable& r) {
   AddRule(r, "masked_select", DataDependent(DType::kFloat32, true, 1));
   AddRule(r, "nonzero argwhere", DataDependent(DType::kInt64, false, 1));
   AddRule(r, "unique_consecutive _unique2 unique_dim", DataDependent(DType::kInt64, true, 3));
-  AddRule(r, "bincount", DataDependent(DType::kInt64, false, 1));
+  AddRule(r, "bincount", Bincount);
   AddRule(r, "repeat_interleave", RepeatInterleave);
   AddRule(r, "diag_embed", DiagEmbed);
   AddRule(r, "one_hot", OneHot);
