@@ -4,9 +4,10 @@
 //   CompileOptions options;
 //   SMELT_ASSIGN_OR_RETURN(CompileStats stats, CompileToFile(*model.graph, "model.smb", options));
 //
-// The bundle is written as a whole or not at all. The same graph and options give the same bytes, independent of the
-// number of threads, the cache and the machine. Errors: Unimplemented lists every unsupported operator with its count
-// and source lines; Internal is a bug.
+// The bundle is written whole or not at all. The same graph and options give the same bytes, whatever the number of
+// threads, the cache and the machine. Any graph may be given: InvalidArgument names the node where it does not hold
+// together (core/op/declared_types.h). Other errors: Unimplemented lists every unsupported operator with its count and
+// source lines; Internal is a bug.
 #ifndef SMELT_PIPELINE_COMPILE_H_
 #define SMELT_PIPELINE_COMPILE_H_
 

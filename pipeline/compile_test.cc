@@ -5,6 +5,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -68,6 +69,32 @@ TEST(CompileTest, MemoryThatRunsOutIsAResourceAndLeavesNoFile) {
   // The process continues, and so does the next compilation.
   options.on_phase = nullptr;
   EXPECT_TRUE(CompileToFile(*SmallGraph(), absl::StrCat(folder, "/a.smb"), options).ok());
+}
+
+TEST(CompileTest, AGraphOfAnyOriginIsCheckedWhenItIsCompiled) {
+  const std::string folder = Folder("lies");
+  CompileOptions options;
+  options.targets = {Target::kX86_64_V3};
+  for (const auto& [text, wrong] : {std::pair(R"(graph(%x : Float(4, strides=[1])):
+  %y : Float(5, strides=[1]) = aten::relu(%x)
+  return (%y))",
+                                              "%y = aten::relu: the size of dim 0 of %y is declared otherwise than it "
+                                              "follows from the operands: declared Float(5, strides=[1]), inferred "
+                                              "Float(4, strides=[1])"),
+                                    std::pair(R"(graph(%x : Float(4, strides=[1])):
+  %n : NoneType = prim::Constant()
+  %y : Float(4, strides=[1]) = aten::relu(%n)
+  return (%y))",
+                                              "argument \"self\" is None, expected a tensor")}) {
+    const auto graph = ParseGraph(text);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    for (const absl::Status& s : {CompileToFile(**graph, absl::StrCat(folder, "/a.smb"), options).status(),
+                                  PlanKernels(**graph, options).status()}) {
+      EXPECT_TRUE(absl::IsInvalidArgument(s)) << s;
+      EXPECT_THAT(std::string(s.message()), HasSubstr(wrong));
+    }
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
 }
 
 }  // namespace

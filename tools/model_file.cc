@@ -10,7 +10,6 @@
 #include "smelt/core/ir/text.h"
 #include "smelt/core/op/declared_types.h"
 #include "smelt/core/op/schema.h"
-#include "smelt/core/op/verify.h"
 #include "smelt/frontend/pt2.h"
 #include "smelt/pipeline/complete_types.h"
 #include "smelt/schema/graph_codec.h"
@@ -19,18 +18,7 @@ namespace smelt {
 
 namespace {
 
-absl::Status CheckArguments(Graph& g) {
-  SMELT_RETURN_IF_ERROR(FillArguments(g));
-  SMELT_RETURN_IF_ERROR(VerifySchemas(g, {.check_types = false}));
-  return CheckArgumentKinds(g);
-}
-
-absl::Status Check(Graph& g) {
-  SMELT_RETURN_IF_ERROR(CheckArguments(g));
-  return CheckDeclaredTypes(g);
-}
-
-absl::StatusOr<std::unique_ptr<Graph>> Read(const std::string& path, bool complete, CallStructure* structure) {
+absl::StatusOr<std::unique_ptr<Graph>> Read(const std::string& path, bool complete) {
   std::string stem = path.substr(path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1);
   stem = stem.substr(0, stem.rfind('.'));
   if (absl::EndsWith(path, ".pt2")) {
@@ -52,14 +40,14 @@ absl::StatusOr<std::unique_ptr<Graph>> Read(const std::string& path, bool comple
     g->name = stem;
     absl::Status s = CheckArguments(*g);
     if (s.ok() && complete) s = CompleteTypes(*g);
-    if (s.ok() && complete) s = Check(*g);
+    if (s.ok() && complete) s = CheckModel(*g);
     if (!s.ok()) return Annotate(s, path);
     return g;
   }
   if (absl::EndsWith(path, ".smg")) {
     SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Graph> g, ReadGraphFile(path));
     g->name = stem;
-    SMELT_RETURN_IF_ERROR(Annotate(Check(*g), path));
+    SMELT_RETURN_IF_ERROR(Annotate(CheckModel(*g), path));
     return g;
   }
   return absl::InvalidArgumentError(absl::StrCat(path, ": a file that ends in .pt2, .ir or .smg expected"));

@@ -14,8 +14,10 @@
 #include "smelt/alias/alias_db.h"
 #include "smelt/alias/query_text.h"
 #include "smelt/core/base/file.h"
+#include "smelt/core/base/recover.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/ir/text.h"
+#include "smelt/core/op/declared_types.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/fuser/fuse.h"
 #include "smelt/pipeline/complete_types.h"
@@ -63,6 +65,15 @@ absl::StatusOr<std::unique_ptr<Graph>> Read(const std::string& path) {
   options.file_name = path == "-" ? "<stdin>" : path;
   options.resolve_overload = Resolve;
   return ParseGraph(*text, options);
+}
+
+// Nobody vouches for the graph. One that is only looked at is printed as it is: its arguments are not filled in.
+absl::Status Check(Graph& g, bool is_changed) {
+  return Recovered("check", [&] {
+    const std::unique_ptr<Graph> copy = is_changed ? nullptr : g.Clone();
+    Graph& checked = is_changed ? g : *copy;
+    return HasCompleteTypes(g) ? CheckModel(checked) : CheckArguments(checked);
+  });
 }
 
 int Fail(const absl::Status& s, int code) {
@@ -140,10 +151,14 @@ int Main(int argc, char** argv) {
   const bool explain = line.Has("explain");
   std::vector<std::pair<std::string, double>> times;
   double start = Now();
-  absl::StatusOr<std::unique_ptr<Graph>> graph = Read(line.positional()[0]);
+  absl::StatusOr<std::unique_ptr<Graph>> graph =
+      Recovered<std::unique_ptr<Graph>>("read", [&] { return Read(line.positional()[0]); });
   if (!graph.ok()) return Fail(graph.status(), ExitCodeOf(graph.status()));
   Graph& g = **graph;
   times.push_back({"read", Now() - start});
+  const auto is_analysis = [](const Pass* p) { return p->is_analysis; };
+  if (absl::Status s = Check(g, !absl::c_all_of(passes, is_analysis)); !s.ok())
+    return Fail(Annotate(s, line.positional()[0]), ExitCodeOf(s));
 
   bool only_analyses = true;
   PassContext context;  // behind the graph, which its analyses follow
@@ -155,15 +170,21 @@ int Main(int argc, char** argv) {
   absl::flat_hash_set<std::string> done;
   // A graph whose types are complete needs no more of what makes a program of a text.
   const PassPipeline script = PassesOf({PassGroup::kScript});
-  if (HasCompleteTypes(g)) {
+  bool typed = HasCompleteTypes(g);
+  if (typed) {
     for (const Pass& p : script.passes()) done.insert(p.name);
   }
   for (const Pass* named : passes) {
     for (const Pass* p : all.WithPrerequisites(named->name)) {
       if (p != named && done.contains(p->name)) continue;
       output.text.clear();
+      if (!typed && !p->is_analysis && script.Find(p->name) == nullptr) {
+        typed = true;
+        if (absl::Status s = Check(g, true); !s.ok()) return Fail(Annotate(s, line.positional()[0]), ExitCodeOf(s));
+      }
       std::vector<PassRecord> records;
-      const absl::Status s = RunPass(*p, g, context, {}, &records);
+      const absl::Status s = Recovered(p->name, [&] { return RunPass(*p, g, context, {}, &records); });
+      if (absl::IsInternal(s)) return Fail(s, kExitBug);
       if (!s.ok())
         return Fail(absl::Status(s.code(), absl::StrCat("pass ", p->name, ": ", s.message())), ExitCodeOf(s));
       times.push_back({p->name, records.back().milliseconds / 1e3});
@@ -182,11 +203,16 @@ int Main(int argc, char** argv) {
     absl::StatusOr<std::string> queries = ReadFile(path == "-" ? "/dev/stdin" : path);
     if (!queries.ok()) return Fail(queries.status(), ExitCodeOf(queries.status()));
     start = Now();
-    std::unique_ptr<AliasDb> db = AliasDb::Build(g);
-    times.push_back({"build alias database", Now() - start});
-    start = Now();
-    std::string answers = AnswerAliasQueries(*db, *queries);
-    times.push_back({"alias queries", Now() - start});
+    std::string answers;
+    const absl::Status s = Recovered("alias-db", [&] {
+      std::unique_ptr<AliasDb> db = AliasDb::Build(g);
+      times.push_back({"build alias database", Now() - start});
+      start = Now();
+      answers = AnswerAliasQueries(*db, *queries);
+      times.push_back({"alias queries", Now() - start});
+      return absl::OkStatus();
+    });
+    if (!s.ok()) return Fail(s, ExitCodeOf(s));
     std::fputs(answers.c_str(), stdout);
   }
   if (line.Has("out")) {

@@ -93,4 +93,22 @@ END
 grep -q 'aten::relu %a -> aten::tanh %b: fused' fused.txt || fail "not fused: $(cat fused.txt)"
 "$opt" untyped.ir --pass=functionalize,expand-composites,fuse > fused.ir || fail "exit code $?"
 grep -q 'smelt::inplace_' fused.ir || fail "no indexed write: $(cat fused.ir)"
+# Nobody vouches for a graph: it is checked before a pass or a question, and again when its types are complete.
+cat > lie.ir <<'END'
+graph(%x : Float(4, strides=[1])):
+  %y : Float(5, strides=[1]) = aten::relu(%x)
+  return (%y)
+END
+cat > number.ir <<'END'
+graph(%x : Float(4, strides=[1])):
+  %n : int = prim::Constant[value=1]()
+  %y : Tensor = aten::relu(%n)
+  return (%y)
+END
+for pass in fuse alias-db verify-alias-db; do
+  code=0; "$opt" lie.ir --pass=$pass > /dev/null 2> said.txt || code=$?
+  [[ $code == 3 ]] && grep -q 'lie.ir: %y = aten::relu: the size of dim 0' said.txt || fail "exit $code: $(cat said.txt)"
+  code=0; "$opt" number.ir --pass=$pass > /dev/null 2> said.txt || code=$?
+  [[ $code == 3 ]] && grep -q 'argument "self" is of type int' said.txt || fail "exit $code: $(cat said.txt)"
+done
 echo ok

@@ -17,8 +17,12 @@
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
+#include "smelt/core/op/verify.h"
 
 namespace smelt {
+namespace op_internal {
+bool HasOwnRuleOfResized(OpName op);  // of layout_rules.cc
+}  // namespace op_internal
 namespace {
 
 constexpr int kMaxRank = 64;    // PyTorch's
@@ -55,12 +59,13 @@ bool IsNumber(TypeKind k) {
 }
 
 // Returns whether an operator computes each element of its results from one element of each operand, so that a number
-// can stand for a tensor.
+// can stand for a tensor. The source of a copy is a tensor all the same.
 bool IsElementwise(OpName op) {
   const OpInfo& info = GetOpInfo(op);
   if (info.kind == OpKind::kPointwise) return true;
   const bool writes = info.kind == OpKind::kInplace || info.kind == OpKind::kOut;
-  return writes && info.functional && GetOpInfo(info.functional).kind == OpKind::kPointwise;
+  return writes && info.functional && info.functional.name() != "aten::copy" &&
+         GetOpInfo(info.functional).kind == OpKind::kPointwise;
 }
 
 const Type& Inner(const Type& t) { return t.kind() == TypeKind::kOptional ? t.element() : t; }
@@ -163,8 +168,13 @@ absl::Status CheckKinds(const Graph& g, int depth) {
     SMELT_RETURN_IF_ERROR(ForEachSubgraph(node, depth, [](const Graph& sub, int d) { return CheckKinds(sub, d); }));
     if (node.op == kConstant) {
       if (node.outputs.size() != 1 || !node.inputs.empty()) return Fail(g, n, "expected no input and one output");
-      if (!IsOfType(g, node.outputs[0], node.FindAttribute("value")))
+      const Attribute* value = node.FindAttribute("value");
+      const std::optional<Expr>& expr = g.value(node.outputs[0]).expr;
+      if (!IsOfType(g, node.outputs[0], value))
         return Fail(g, n, "its value is not of its type, ", g.value(node.outputs[0]).type.ToString());
+      const auto* number = value == nullptr ? nullptr : std::get_if<int64_t>(value);
+      if (expr && expr->IsConstant() && number != nullptr && *expr->Constant() != *number)
+        return Fail(g, n, "its value is not the number that it is declared to be, ", expr->ToString());
       continue;
     }
     if (node.op == kList) {
@@ -227,6 +237,7 @@ class TypeChecker {
 
   absl::Status Run(int depth) {
     for (ValueId v : g_.inputs()) SMELT_RETURN_IF_ERROR(CheckMemory(g_.block(g_.top()).param_node, v));
+    SMELT_RETURN_IF_ERROR(CheckInputs());
     for (NodeId n : g_.AllNodes()) {
       WorksOnNode(g_.node(n).op.full(), g_.node(n).source == nullptr ? "" : g_.node(n).source->ToString());
       for (BlockId b : g_.node(n).blocks) {
@@ -251,6 +262,9 @@ class TypeChecker {
   // Sizes and strides that are numbers are such that no place of an element, and no number of bytes, overflows.
   absl::Status CheckMemory(NodeId n, ValueId v) const {
     const Type& type = g_.value(v).type;
+    const TypeKind kind = Inner(type).kind();
+    if (g_.value(v).expr && !IsNumber(kind) && kind != TypeKind::kAny)
+      return FailAt(n, v, "declared ", type.ToString(), ", but to be the number ", g_.value(v).expr->ToString());
     if (!type.IsTensor() || !type.tensor().sizes) return absl::OkStatus();
     const TensorType& t = type.tensor();
     if (t.rank() > kMaxRank) return FailAt(n, v, "declared of ", t.rank(), " dims, expected at most ", kMaxRank);
@@ -276,6 +290,26 @@ class TypeChecker {
             __builtin_add_overflow(reach, bytes, &reach)))) {
         return FailAt(n, v, "declared ", type.ToString(), ", whose elements do not lie within 2^63 bytes");
       }
+    }
+    return absl::OkStatus();
+  }
+
+  // Checks that an input that is a weight has the weight's type, and that a baked-in constant fits its input.
+  absl::Status CheckInputs() const {
+    const NodeId top = g_.block(g_.top()).param_node;
+    for (size_t i = 0; i < g_.inputs().size() && i < g_.input_infos.size(); ++i) {
+      const InputInfo& info = g_.input_infos[i];
+      const ValueId v = g_.inputs()[i];
+      if (info.is_constant && g_.value(v).type.kind() != TypeKind::kNone && !IsOfType(g_, v, &info.constant))
+        return FailAt(top, v, "its constant is not of its type, ", g_.value(v).type.ToString());
+      if (info.kind != InputInfo::Kind::kWeight) continue;
+      const Weight& w = g_.weights[static_cast<size_t>(info.weight)];
+      const Type type = Type::Tensor(w.dtype, std::vector<Expr>(w.geometry.sizes.begin(), w.geometry.sizes.end()),
+                                     std::vector<Expr>(w.geometry.strides.begin(), w.geometry.strides.end()));
+      const std::string field = Difference(g_.value(v).type, type, Strides::kShared);
+      if (field.empty()) continue;
+      return FailAt(top, v, "its ", field, " is declared otherwise than that of weight \"", w.name,
+                    "\": ", g_.value(v).type.ToString(), " and ", type.ToString());
     }
     return absl::OkStatus();
   }
@@ -383,6 +417,11 @@ class TypeChecker {
     });
   }
 
+  // Facts about sizes that only the data determines are unknown before the call.
+  static bool IsUndecided(const absl::Status& s) {
+    return absl::StrContains(s.message(), "the ranges of the symbols leave it open");
+  }
+
   absl::Status CheckNode(NodeId n) {
     const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
     std::vector<Type> declared;
@@ -399,17 +438,22 @@ class TypeChecker {
       std::swap(g_.symbols, hinted_);
     }
     std::vector<Type> inferred;
+    std::optional<size_t> other_number;
     for (size_t i = 0; i < outputs.size(); ++i) {
       inferred.push_back(g_.value(outputs[i]).type);
       if (inferred[i] != declared[i]) g_.SetType(outputs[i], declared[i]);
-      if (g_.value(outputs[i]).expr != exprs[i]) g_.SetExpr(outputs[i], exprs[i]);
+      const std::optional<Expr> expr = g_.value(outputs[i]).expr;
+      if (expr != exprs[i]) g_.SetExpr(outputs[i], exprs[i]);
+      if (expr && exprs[i] && Contradict(*exprs[i], *expr)) other_number = i;
     }
-    // Facts about sizes that only the data determines are unknown before the call.
-    const bool undecided = absl::StrContains(s.message(), "the ranges of the symbols leave it open");
-    if (absl::IsInvalidArgument(s) && !undecided)
+    if (absl::IsInvalidArgument(s) && !IsUndecided(s))
       return outputs.empty() ? s : Annotate(s, absl::StrCat("%", g_.value(outputs[0]).name));
     if (!s.ok()) return absl::OkStatus();  // not described, or refused when it is called
     const OpName op = g_.node(n).op;
+    if (other_number) {
+      return Fail(g_, n, "%", g_.value(outputs[*other_number]).name, " is declared to be ",
+                  exprs[*other_number]->ToString(), ", another number than follows from the operands");
+    }
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (!HasUnknownSize(inferred[i]) || !AreSizesKnown(n)) continue;
       return Fail(g_, n, "the sizes of %", g_.value(outputs[i]).name, ", ", inferred[i].ToString(), ", overflow");
@@ -421,7 +465,75 @@ class TypeChecker {
                   " is declared otherwise than it follows from the operands: declared ", declared[i].ToString(),
                   ", inferred ", inferred[i].ToString());
     }
-    return absl::OkStatus();
+    SMELT_RETURN_IF_ERROR(CheckWritten(n));
+    return CheckResized(n);
+  }
+
+  static bool LiesContiguously(const TensorType& t) {
+    const std::vector<Expr> strides = ContiguousStrides(*t.sizes);
+    for (size_t d = 0; d < strides.size(); ++d) {
+      if ((*t.sizes)[d] != Expr(1) && (*t.strides)[d] != strides[d]) return false;
+    }
+    return true;
+  }
+
+  // Refuses an out= that takes other sizes where only inference knows the order that PyTorch gives it.
+  absl::Status CheckResized(NodeId n) const {
+    const Node& node = g_.node(n);
+    if (!op_internal::HasOwnRuleOfResized(node.op)) return absl::OkStatus();
+    const FunctionSchema* schema = FindSchema(node.op);
+    bool resizes = false, contiguous = true;
+    for (size_t k = 0; k < schema->arguments.size() && k < node.inputs.size(); ++k) {
+      const Type& type = g_.value(node.inputs[k]).type;
+      if (!type.IsTensor() || !type.tensor().IsComplete()) continue;
+      const Argument& formal = schema->arguments[k];
+      if (!formal.alias.is_write) contiguous = contiguous && LiesContiguously(type.tensor());
+      for (size_t i = 0; i < node.outputs.size() && formal.alias.is_write; ++i) {
+        const Type& result = g_.value(node.outputs[i]).type;
+        if (schema->returns[i].alias.before == formal.alias.before && result.IsTensor())
+          resizes = resizes || result.tensor().sizes != type.tensor().sizes;
+      }
+    }
+    if (!resizes || contiguous) return absl::OkStatus();
+    return absl::UnimplementedError(
+        Fail(g_, n,
+             "an out= that takes other sizes beside operands that are not contiguous, which PyTorch lays out in an "
+             "order of its own")
+            .message());
+  }
+
+  // A tensor that is written in place keeps its type. The other operands must be such that the functional form results
+  // in the same sizes.
+  absl::Status CheckWritten(NodeId n) const {
+    const OpInfo& info = GetOpInfo(g_.node(n).op);
+    if (info.kind != OpKind::kInplace || !info.functional) return absl::OkStatus();
+    const FunctionSchema *written = FindSchema(g_.node(n).op), *functional = FindSchema(info.functional);
+    const auto same = [](const Argument& a, const Argument& b) { return a.name == b.name; };
+    if (written == nullptr || functional == nullptr || functional->returns.size() != 1 ||
+        !absl::c_equal(written->arguments, functional->arguments, same))
+      return absl::OkStatus();
+    const absl::StatusOr<OpCall> call = OpCall::Of(g_, n);
+    if (!call.ok()) return absl::OkStatus();
+    // Sizes that the data decide, u0, are others in another call.
+    const auto in_example = [&](const Expr& e) {
+      return InExample(e) && absl::c_none_of(e.Symbols(), [](const std::string& s) { return s[0] == 'u'; });
+    };
+    for (const OpArg& a : call->args()) {
+      if (a.IsTensor() && a.tensor.sizes && !absl::c_all_of(*a.tensor.sizes, in_example)) return absl::OkStatus();
+    }
+    const auto results = InferCall(OpCall(info.functional, call->args()), hinted_);
+    if (absl::IsInvalidArgument(results.status()) && !IsUndecided(results.status())) {
+      return Fail(g_, n, results.status().message());
+    }
+    if (!results.ok() || results->size() != 1 || !call->arg(0).IsTensor() || !(*results)[0].type.IsTensor())
+      return absl::OkStatus();
+    const TensorType &self = call->arg(0).tensor, &result = (*results)[0].type.tensor();
+    if (!self.sizes || !result.sizes) return absl::OkStatus();
+    bool fits = self.rank() == result.rank();
+    for (int d = 0; d < self.rank() && fits; ++d) fits = !Contradict((*self.sizes)[d], (*result.sizes)[d]);
+    if (fits) return absl::OkStatus();
+    return Fail(g_, n, "argument \"", written->arguments[0].name, "\" is ", Type::Tensor(self).ToString(),
+                ", but the result to be written to it is ", Type::Tensor(result).ToString());
   }
 
   // Checks a value that a condition or a loop passes from one block to another.
@@ -497,5 +609,17 @@ absl::Status FillArguments(Graph& g) {
 absl::Status CheckArgumentKinds(const Graph& g) { return CheckKinds(g, 0); }
 
 absl::Status CheckDeclaredTypes(Graph& g) { return TypeChecker(g).Run(0); }
+
+absl::Status CheckArguments(Graph& g) {
+  if (const absl::Status sound = VerifyGraph(g); !sound.ok()) return absl::InvalidArgumentError(sound.message());
+  SMELT_RETURN_IF_ERROR(FillArguments(g));
+  SMELT_RETURN_IF_ERROR(VerifySchemas(g, {.check_types = false}));
+  return CheckArgumentKinds(g);
+}
+
+absl::Status CheckModel(Graph& g) {
+  SMELT_RETURN_IF_ERROR(CheckArguments(g));
+  return CheckDeclaredTypes(g);
+}
 
 }  // namespace smelt

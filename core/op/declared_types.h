@@ -1,10 +1,13 @@
-// Compares the types that a file declares for a graph with those that its operators give. For readers: later code does
-// not check again.
+// What a file or a program says of a graph, compared with what its operators make of it. Readers and the compiler's
+// entry call CheckModel: nothing behind them asks again.
+//
+//   SMELT_RETURN_IF_ERROR(CheckModel(*g));   // all of what follows, of a graph whose types are complete
 //
 //   SMELT_RETURN_IF_ERROR(VerifyGraph(*g));
 //   SMELT_RETURN_IF_ERROR(FillArguments(*g));        // aten::to.dtype(%x, %t) gets its last three arguments
-//   SMELT_RETURN_IF_ERROR(CheckArgumentKinds(*g));   // no None, number or string in the place of a tensor
-//   SMELT_RETURN_IF_ERROR(CheckDeclaredTypes(*g));   // each result has the type that inference gives it
+//   SMELT_RETURN_IF_ERROR(VerifySchemas(*g, {.check_types = false}));
+//   SMELT_RETURN_IF_ERROR(CheckArgumentKinds(*g));   // no None, number or string stands where a tensor is asked for
+//   SMELT_RETURN_IF_ERROR(CheckDeclaredTypes(*g));   // each result is of the type that inference gives it
 //
 // A graph that passes satisfies the assumptions of inference, decomposition, fusion and code generation: arguments have
 // the kinds of the operator's schema and the ranks and sizes that it requires, and results have the dtype, the rank and
@@ -36,6 +39,12 @@ absl::Status CheckArgumentKinds(const Graph& g);
 // Results that inference does not know pass. The branches of a condition and the rounds of a loop must return the
 // declared types of the node. Types are left as they are. Costs one inference of the graph.
 absl::Status CheckDeclaredTypes(Graph& g);
+
+// All but the types: for a graph whose types are not complete yet. Trailing arguments are filled in.
+absl::Status CheckArguments(Graph& g);
+
+// All of it. The graph is as before, but for arguments that were left out.
+absl::Status CheckModel(Graph& g);
 
 }  // namespace smelt
 

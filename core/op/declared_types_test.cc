@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -163,6 +164,82 @@ TEST(DeclaredTypesTest, MemoryThatCannotBeIsRefused) {
   EXPECT_THAT(Wrong("graph(%x : Float(4611686018427387904, 4, strides=[4, 1])):\n  return (%x)"),
               HasSubstr("do not lie within 2^63 bytes"));
   EXPECT_THAT(Wrong("graph(%x : Float(-3, strides=[1])):\n  return (%x)"), HasSubstr("negative"));
+}
+
+TEST(DeclaredTypesTest, WhatIsWrittenInPlaceHasTheSizesOfTheResult) {
+  EXPECT_THAT(Wrong(R"(graph(%x : Float(4), %z : Float(2, 4)):
+  %y : Float(4) = aten::mul_.Tensor(%x, %z)
+  return (%y))"),
+              HasSubstr("%y = aten::mul_.Tensor: argument \"self\" is Float(4), but the result to be written to it is "
+                        "Float(2, 4"));
+  EXPECT_NE(Wrong(R"(graph(%x : Float(4), %z : Float(3)):
+  %y : Float(4) = aten::mul_.Tensor(%x, %z)
+  return (%y))"),
+            "");
+  EXPECT_EQ(Wrong(R"(graph(%x : Float(2, 4), %z : Float(4)):
+  %y : Float(2, 4) = aten::mul_.Tensor(%x, %z)
+  return (%y))"),
+            "");
+  EXPECT_THAT(Wrong(R"(graph(%x : Float(4)):
+  %d : int = prim::Constant[value=1]()
+  %y : Float(4) = aten::triu_(%x, %d)
+  return (%y))"),
+              HasSubstr("triu"));
+}
+
+TEST(DeclaredTypesTest, ANumberIsNoSourceOfACopy) {
+  EXPECT_THAT(Wrong(R"(graph(%x : Float(4)):
+  %n : int = prim::Constant[value=1]()
+  %f : bool = prim::Constant[value=0]()
+  %y : Float(4) = aten::copy_(%x, %n, %f)
+  return (%y))"),
+              HasSubstr("argument \"src\" is of type int, expected a tensor"));
+}
+
+TEST(DeclaredTypesTest, AnInputHasTheTypeOfItsWeight) {
+  EXPECT_THAT(
+      Wrong(R"(graph(%w : Float(5, strides=[1]) = weight 0):
+  storage 0 bytes 16
+  weight 0 "w" buffer storage 0 Float(4, strides=[1])
+  return (%w))"),
+      HasSubstr("%w: its size of dim 0 is declared otherwise than that of weight \"w\": Float(5, strides=[1]) and "
+                "Float(4, strides=[1])"));
+}
+
+TEST(DeclaredTypesTest, NumbersAreThoseThatTheyAreDeclaredToBe) {
+  EXPECT_THAT(Wrong(R"(graph(%x : Float(4)):
+  %n : int(2) = prim::Constant[value=1]()
+  return (%n))"),
+              HasSubstr("its value is not the number that it is declared to be, 2"));
+  EXPECT_THAT(Wrong(R"(graph(%x : Float(4)):
+  %d : int = prim::Constant[value=0]()
+  %n : int(5) = aten::size.int(%x, %d)
+  return (%n))"),
+              HasSubstr("%n is declared to be 5, another number than follows from the operands"));
+}
+
+TEST(DeclaredTypesTest, AResizedOutThatOnlyInferenceLaysOutIsNotSupported) {
+  constexpr char kTake[] = R"(graph(%%x : Float(3, 4, strides=[4, 1]), %%i : Long(2, 3, strides=[%s]), %%o : Float(%s)):
+  %%y : Float(2, 3) = aten::take.out(%%x, %%i, %%o)
+  return (%%y))";
+  const auto status = [&](const char* index_strides, const char* out) {
+    auto g = ParseGraph(absl::StrFormat(kTake, index_strides, out));
+    EXPECT_TRUE(g.ok()) << g.status();
+    return CheckModel(**g);
+  };
+  EXPECT_TRUE(status("3, 1", "0, strides=[1]").ok());
+  EXPECT_TRUE(status("1, 2", "2, 3, strides=[3, 1]").ok());
+  const absl::Status s = status("1, 2", "0, strides=[1]");
+  EXPECT_TRUE(absl::IsUnimplemented(s)) << s;
+  EXPECT_THAT(std::string(s.message()), HasSubstr("%y = aten::take.out: an out= that takes other sizes"));
+}
+
+TEST(DeclaredTypesTest, ATensorIsNoNumber) {
+  auto g = ParseGraph("graph(%x : Float(4, strides=[1])):\n  return (%x)");
+  ASSERT_TRUE(g.ok()) << g.status();
+  (*g)->SetExpr((*g)->inputs()[0], Expr(2));
+  EXPECT_THAT(std::string(CheckModel(**g).message()),
+              HasSubstr("%x: declared Float(4, strides=[1]), but to be the number 2"));
 }
 
 TEST(DeclaredTypesTest, BranchesResultInWhatTheNodeIsDeclaredTo) {

@@ -96,7 +96,8 @@ absl::Status Arange(Ctx& c) {
   for (const OpArg* a : numbers) {
     if (a != nullptr && !a->known) {
       TensorType unknown;
-      unknown.dtype = t;
+      // A trace has a tensor there, whose number is an integer after all.
+      if (!real || !c.call.IsNone("dtype")) unknown.dtype = t;
       c.AddUnknown(unknown);
       return absl::OkStatus();
     }

@@ -221,6 +221,13 @@ absl::StatusOr<std::optional<Geo>> LaidOutByRule(const OpCall& call, SymbolicDec
   return g;
 }
 
+// Returns whether some calls give a tensor that they resize an order that is neither contiguous nor that of the
+// functional form. Inference alone knows it.
+bool HasOwnRuleOfResized(OpName op) {
+  const bool some = op.full() == "aten::fft_ifft.out" || op.full() == "aten::diff.out";
+  return GetOpInfo(op).kind == OpKind::kOut && (some || LinesOf(op) != nullptr);
+}
+
 // Returns whether some result has a rule that may give another layout than the nodes that compute it.
 bool HasLayoutRule(OpName op) {
   const std::string& name = op.name();
