@@ -11,6 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "flatbuffers/util.h"
 #include "smelt/alias/alias_db.h"
 #include "smelt/alias/query_text.h"
 #include "smelt/core/base/file.h"
@@ -74,6 +76,18 @@ absl::Status Check(Graph& g, bool is_changed) {
     Graph& checked = is_changed ? g : *copy;
     return HasCompleteTypes(g) ? CheckModel(checked) : CheckArguments(checked);
   });
+}
+
+// JSON is UTF-8, whatever bytes the names in a graph file hold: others become U+FFFD.
+std::string Utf8(const std::string& text) {
+  std::string out;
+  for (const char* at = text.c_str(); at < text.c_str() + text.size();) {
+    const char* const begin = at;
+    const bool valid = flatbuffers::FromUTF8(&at) >= 0;
+    if (!valid) at = begin + 1;
+    absl::StrAppend(&out, valid ? absl::string_view(begin, static_cast<size_t>(at - begin)) : "\xef\xbf\xbd");
+  }
+  return out;
 }
 
 int Fail(const absl::Status& s, int code) {
@@ -189,6 +203,7 @@ int Main(int argc, char** argv) {
         return Fail(absl::Status(s.code(), absl::StrCat("pass ", p->name, ": ", s.message())), ExitCodeOf(s));
       times.push_back({p->name, records.back().milliseconds / 1e3});
       if (p == named && explain) absl::StrAppend(&output.text, Explanation(*p, context));
+      if (output.json) output.text = Utf8(output.text);
       if (!line.Has("quiet")) std::fputs(output.text.c_str(), stdout);
       done.insert(p->name);
     }
