@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -76,12 +77,24 @@ class Child {
 
 }  // namespace
 
-std::string HostileReport::ToString() const {
-  std::string out = absl::StrCat(files, " files, ", read, " read well; exit codes:");
-  for (const auto& [code, count] : by_exit_code) absl::StrAppend(&out, " ", code, ": ", count);
+HostileOptions OptionsOfTests() {
+  HostileOptions options;
+  const char* folder = std::getenv("TEST_TMPDIR");
+  if (folder != nullptr) options.scratch = folder;
+  return options;
+}
+
+std::string HostileReport::Found() const {
+  std::string out;
   for (const HostileFailure& f : failures) absl::StrAppend(&out, "\n#", f.index, " ", f.what, ": ", f.outcome);
   for (const std::string& path : left_behind) absl::StrAppend(&out, "\nleft behind: ", path);
   return out;
+}
+
+std::string HostileReport::ToString() const {
+  std::string out = absl::StrCat(files, " files, ", read, " read well; exit codes:");
+  for (const auto& [code, count] : by_exit_code) absl::StrAppend(&out, " ", code, ": ", count);
+  return out + Found();
 }
 
 HostileReport TryFiles(int64_t first, int64_t end, const std::function<std::optional<HostileFile>(int64_t)>& make,

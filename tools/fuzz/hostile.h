@@ -1,8 +1,8 @@
 // Tries untrusted files: each is read, checked and compiled as `smelt compile` does it, in a separate process, so that
 // a file that crashes or does not end is reported and the next one continues.
 //
-//   HostileReport report = TryFiles(0, 20000, [&](int64_t i) { return mutator.Make(i); }, {});
-//   EXPECT_THAT(report.failures, IsEmpty());
+//   HostileReport report = TryFiles(0, 20000, [&](int64_t i) { return mutator.Make(i); }, OptionsOfTests());
+//   EXPECT_EQ(report.Found(), "");
 #ifndef SMELT_TOOLS_FUZZ_HOSTILE_H_
 #define SMELT_TOOLS_FUZZ_HOSTILE_H_
 
@@ -13,13 +13,9 @@
 #include <string>
 #include <vector>
 
-namespace smelt {
+#include "smelt/tools/fuzz/hostile_file.h"
 
-struct HostileFile {
-  std::string what;       // a description for the report
-  std::string extension;  // ".pt2", ".ir"
-  std::string bytes;
-};
+namespace smelt {
 
 struct HostileOptions {
   std::string scratch = "/tmp";  // a folder; files that fail are kept there
@@ -28,6 +24,9 @@ struct HostileOptions {
   double wall_seconds = 1e18;    // starts no file after that time
   size_t most_failures = 1000;
 };
+
+// With the scratch folder that Bazel gives a test.
+HostileOptions OptionsOfTests();
 
 struct HostileFailure {
   int64_t index = 0;
@@ -41,6 +40,8 @@ struct HostileReport {
   std::map<int, int64_t> by_exit_code;
   std::vector<HostileFailure> failures;  // ended by a signal, did not end, a bug in smelt
   std::vector<std::string> left_behind;  // files that no compilation should have left
+  // The failures and what was left behind, a line each; "" where there is nothing.
+  std::string Found() const;
   std::string ToString() const;
 };
 

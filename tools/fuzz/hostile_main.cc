@@ -3,9 +3,12 @@
 //   smelt-hostile lies                          one operator each, one lie each (testdata/op_answers.safetensors)
 //   smelt-hostile pt2 --count=1000000 --seed=7  archives of testdata/ with something changed
 //   smelt-hostile ir --count=1000000
+//   smelt-hostile graphs --count=1000000          texts whose types are left to inference
 //   smelt-hostile pt2 --seed=123 --print=FILE   the file of one seed
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,13 +19,15 @@
 #include "smelt/tools/exit_codes.h"
 #include "smelt/tools/fuzz/hostile.h"
 #include "smelt/tools/fuzz/mutate_files.h"
+#include "smelt/tools/fuzz/mutate_graphs.h"
 #include "smelt/tools/fuzz/one_operator.h"
 
 namespace smelt {
 namespace {
 
 constexpr char kHelp[] =
-    "smelt-hostile lies|pt2|ir [--count=N] [--seed=N] [--seconds=N] [--scratch=DIR] [--compile-each=N] [--only=OP]\n"
+    "smelt-hostile lies|pt2|ir|graphs [--count=N] [--seed=N] [--seconds=N] [--scratch=DIR] [--compile-each=N] "
+    "[--only=OP]\n"
     "Run it where testdata/ is. Each file is read and compiled; one that ends the process, does not end or shows a "
     "bug\n"
     "is printed and kept in the scratch folder.\n"
@@ -35,9 +40,6 @@ constexpr char kHelp[] =
     "  --print=FILE    writes the file of the seed, and says what it is\n"
     "exit codes: 0 nothing found; 1 something; 2 wrong usage\n";
 
-// Each lie has a number: those of operator k start at k * kMost.
-constexpr int64_t kMost = 4000;
-
 int Main(int argc, char** argv) {
   auto args = ExpandParamsFiles(argc, argv);
   auto line = args.ok() ? CommandLine::Parse(
@@ -45,8 +47,8 @@ int Main(int argc, char** argv) {
                         : absl::StatusOr<CommandLine>(args.status());
   absl::Status usage = line.status();
   const std::string what = usage.ok() && line->positional().size() == 1 ? line->positional()[0] : "";
-  if (usage.ok() && what != "lies" && what != "pt2" && what != "ir")
-    usage = absl::InvalidArgumentError("lies, pt2 or ir expected");
+  if (usage.ok() && what != "lies" && what != "pt2" && what != "ir" && what != "graphs")
+    usage = absl::InvalidArgumentError("lies, pt2, ir or graphs expected");
   HostileOptions options;
   int64_t count = 20000, seed = 1;
   for (const auto& [name, value, fallback] : {std::tuple("count", &count, int64_t{20000}),
@@ -74,26 +76,22 @@ int Main(int argc, char** argv) {
   std::vector<OneOperator> calls;
   std::unique_ptr<ArchiveMutator> archives;
   std::unique_ptr<TextMutator> texts;
-  int64_t at = -1;
-  std::vector<OperatorLie> lies;
+  std::unique_ptr<GraphMutator> graphs;
+  std::optional<NumberedLies> lies;
   if (what == "lies") {
     for (OneOperator& c : OperatorCalls("testdata/op_answers.safetensors")) {
       if (c.op.full().rfind(line->Get("only"), 0) == 0) calls.push_back(std::move(c));
     }
+    lies.emplace(std::move(calls));
     first = line->Has("seed") ? seed : 0;
-    end = static_cast<int64_t>(calls.size()) * kMost;
-    make = [&](int64_t i) -> std::optional<HostileFile> {
-      if (at != i / kMost) {
-        at = i / kMost;
-        lies = LiesAbout(calls[at]);
-      }
-      const size_t k = static_cast<size_t>(i % kMost);
-      if (k >= lies.size()) return std::nullopt;
-      return HostileFile{absl::StrCat(calls[at].op.full(), ": ", lies[k].what), lies[k].extension, lies[k].bytes};
-    };
+    end = line->Has("count") ? std::min(first + count, lies->end()) : lies->end();
+    make = [&](int64_t i) { return lies->Make(i); };
   } else if (what == "pt2") {
     archives = std::make_unique<ArchiveMutator>(TestArchive::AllPaths());
     make = [&](int64_t i) { return archives->Make(static_cast<uint64_t>(i)); };
+  } else if (what == "graphs") {
+    graphs = std::make_unique<GraphMutator>(GraphTexts("testdata"));
+    make = [&](int64_t i) { return graphs->Make(static_cast<uint64_t>(i)); };
   } else {
     texts = std::make_unique<TextMutator>(GraphTexts("testdata"));
     make = [&](int64_t i) { return texts->Make(static_cast<uint64_t>(i)); };
@@ -106,7 +104,7 @@ int Main(int argc, char** argv) {
   }
   const HostileReport report = TryFiles(first, end, make, options);
   std::printf("%s\n", report.ToString().c_str());
-  return report.failures.empty() && report.left_behind.empty() ? kExitOk : kExitDifferent;
+  return report.Found().empty() ? kExitOk : kExitDifferent;
 }
 
 }  // namespace

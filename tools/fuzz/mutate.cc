@@ -2,7 +2,7 @@
 //
 //   smelt-mutate --files=1000000 bazel-bin/tools/hostile_bundles/*.smb
 //   smelt-mutate --seed=42 --files=1 --keep=/tmp/mutants net.smg
-//   smelt-mutate --compile net.smg
+//   smelt-mutate --compile net.smg net.pt2 net.ir
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -12,12 +12,14 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/file.h"
+#include "smelt/core/base/status_macros.h"
 #include "smelt/core/ir/graph.h"
 #include "smelt/core/tensor/tensor.h"
 #include "smelt/pipeline/compile.h"
@@ -25,18 +27,20 @@
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/exit_codes.h"
 #include "smelt/tools/fuzz/hostile_files.h"
+#include "smelt/tools/model_file.h"
 
 namespace smelt {
 namespace {
 
 constexpr char kHelp[] =
     "smelt-mutate [--compile] [--files=N] [--seed=N] [--keep=DIR] [--megabytes=N] [--reasons] FILE.smb ...  or  "
-    "FILE.smg ...\n"
+    "FILE ...\n"
     "  Changes the files at random, seals them with right digests, and reads them as all commands do; runs none of "
     "their\n"
     "  code. Prints the seeds of those that crash a reader, take it over 10 seconds or too much memory, or that it "
     "answers\n"
     "  wrongly.\n"
+    "  Other files are graphs: .smg, or a .pt2 or .ir that is first written as one.\n"
     "  --compile    plans the kernels of graphs that can be read, too, and compiles each sixteenth\n"
     "  --files      how many (100000)\n"
     "  --seed       of the first one; the others follow (1)\n"
@@ -147,6 +151,13 @@ int Run(const HostileFiles& files, const Settings& s) {
   return crashes + progress->wrong == 0 ? kExitOk : kExitDifferent;
 }
 
+// The file, or the graph file of a model in another form.
+absl::StatusOr<std::string> ReadSource(const std::string& path) {
+  if (absl::EndsWith(path, ".smb") || absl::EndsWith(path, ".smg")) return ReadFile(path);
+  SMELT_ASSIGN_OR_RETURN(const std::unique_ptr<Graph> graph, ReadModel(path, /*complete=*/true));
+  return EncodeGraphFile(*graph);
+}
+
 int Main(const std::vector<std::string>& args) {
   auto line = CommandLine::Parse(args, {"files", "seed", "keep", "megabytes"}, {"reasons", "compile", "help"});
   if (line.ok() && line->Has("help")) {
@@ -169,10 +180,11 @@ int Main(const std::vector<std::string>& args) {
     s.keep = line->Get("keep");
     s.reasons = line->Has("reasons");
     s.compile = line->Has("compile");
-    s.suffix = absl::EndsWith(line->positional()[0], ".smg") ? ".smg" : ".smb";
+    const auto is_bundle = [](const std::string& path) { return absl::EndsWith(path, ".smb"); };
+    s.suffix = is_bundle(line->positional()[0]) ? ".smb" : ".smg";
     for (const std::string& path : line->positional()) {
-      if (s.compile && s.suffix == ".smb") usage = absl::InvalidArgumentError("--compile is for graphs");
-      if (!absl::EndsWith(path, s.suffix)) usage = absl::InvalidArgumentError("files of one format expected");
+      if (s.compile && is_bundle(path)) usage = absl::InvalidArgumentError("--compile is for graphs");
+      if (is_bundle(path) != (s.suffix == ".smb")) usage = absl::InvalidArgumentError("files of one format expected");
     }
   }
   if (!usage.ok()) {
@@ -181,7 +193,7 @@ int Main(const std::vector<std::string>& args) {
   }
   std::vector<std::string> files;
   for (const std::string& path : line->positional()) {
-    auto bytes = ReadFile(path);
+    auto bytes = ReadSource(path);
     if (!bytes.ok()) {
       std::fprintf(stderr, "smelt-mutate: %s\n", std::string(bytes.status().message()).c_str());
       return kExitUnreadable;

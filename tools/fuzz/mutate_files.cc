@@ -17,25 +17,13 @@
 #include "smelt/core/op/schema.h"
 #include "smelt/frontend/pt2.h"
 #include "smelt/frontend/pt2_testing.h"
+#include "smelt/tools/fuzz/mutation.h"
 
 namespace smelt {
 namespace {
 
 using Json = nlohmann::json;
 using Random = std::mt19937_64;
-
-size_t Below(Random& random, size_t n) { return n == 0 ? 0 : random() % n; }
-template <typename T>
-auto& Any(Random& random, T& list) {
-  return list[Below(random, std::size(list))];
-}
-
-int64_t SomeNumber(Random& random) {
-  static const int64_t kNumbers[] = {0,  1,  2,  3,         4,  5,         7,         8,         16,        31,
-                                     -1, -2, -9, 1000,      64, 65,        INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN,
-                                     6,  10, 12, 1LL << 40, 15, 1LL << 33, 1LL << 62, -4,        100,       9};
-  return Any(random, kNumbers);
-}
 
 const std::vector<std::string>& Operators() {
   static const auto* const kAll = [] {
@@ -83,10 +71,10 @@ class ProgramMutator {
     std::vector<Json*> graphs;
     FindGraphs(program_, graphs);
     if (graphs.empty()) return;
-    graph_ = Any(random_, graphs);
+    graph_ = AnyOf(random_, graphs);
     Json& nodes = (*graph_)["nodes"];
     if (nodes.empty()) return;
-    Json& node = Any(random_, nodes);
+    Json& node = AnyOf(random_, nodes);
     const auto say = [&](const auto&... text) { absl::StrAppend(&what, "; ", text...); };
     const std::string name = node.value("name", "?");
     Json none;
@@ -95,23 +83,23 @@ class ProgramMutator {
       case 0:
         if (inputs.size() < 2) return;
         say("swap arguments of ", name);
-        std::swap(Any(random_, inputs)["arg"], Any(random_, inputs)["arg"]);
+        std::swap(AnyOf(random_, inputs)["arg"], AnyOf(random_, inputs)["arg"]);
         return;
       case 1:
       case 2: {
         if (inputs.empty()) return;
-        Json& arg = Any(random_, inputs)["arg"];
+        Json& arg = AnyOf(random_, inputs)["arg"];
         say("argument of ", name, ": ", arg.dump().substr(0, 40), " becomes another");
         arg = SomeArgument();
         return;
       }
       case 3: {
         if (inputs.empty()) return;
-        const Json& from = Any(random_, nodes);
+        const Json& from = AnyOf(random_, nodes);
         if (!from.contains("inputs") || from["inputs"].empty()) return;
         say("argument of ", name, " as another node's");
         Json arg = from["inputs"][Below(random_, from["inputs"].size())]["arg"];
-        Any(random_, inputs)["arg"] = std::move(arg);
+        AnyOf(random_, inputs)["arg"] = std::move(arg);
         return;
       }
       case 4:
@@ -122,16 +110,16 @@ class ProgramMutator {
       case 5:
         if (inputs.empty()) return;
         say("an argument of ", name, " twice");
-        inputs.push_back(Json(Any(random_, inputs)));
+        inputs.push_back(Json(AnyOf(random_, inputs)));
         return;
       case 6: {
-        const std::string op = Any(random_, Operators());
+        const std::string op = AnyOf(random_, Operators());
         say(name, " is ", op);
         node["target"] = TargetOf(op);
         return;
       }
       case 7: {
-        const std::string target = Any(random_, nodes).value("target", "");
+        const std::string target = AnyOf(random_, nodes).value("target", "");
         say(name, " is ", target);
         node["target"] = target;
         return;
@@ -153,7 +141,7 @@ class ProgramMutator {
       }
       case 14:
         say("two nodes swapped");
-        std::swap(Any(random_, nodes), Any(random_, nodes));
+        std::swap(AnyOf(random_, nodes), AnyOf(random_, nodes));
         return;
       case 15:
         return Splice(what);
@@ -161,7 +149,7 @@ class ProgramMutator {
         std::vector<Json*> numbers;
         FindNumbers(node, numbers);
         if (numbers.empty()) return;
-        Json& number = *Any(random_, numbers);
+        Json& number = *AnyOf(random_, numbers);
         const int64_t i = SomeNumber(random_);
         say("number of ", name, ": ", number.dump(), " becomes ", i);
         number = i;
@@ -177,15 +165,15 @@ class ProgramMutator {
             return;
           case 1:
             say("a result of ", name, " twice");
-            outputs.push_back(Json(Any(random_, outputs)));
+            outputs.push_back(Json(AnyOf(random_, outputs)));
             return;
           case 2:
             say("results of ", name, " swapped");
-            std::swap(Any(random_, outputs), Any(random_, outputs));
+            std::swap(AnyOf(random_, outputs), AnyOf(random_, outputs));
             return;
           default:
             say("result of ", name, " as an argument");
-            Any(random_, outputs) = SomeArgument();
+            AnyOf(random_, outputs) = SomeArgument();
             return;
         }
       }
@@ -196,9 +184,9 @@ class ProgramMutator {
         Json& specs = signature[which];
         say("of ", which, ": ", Below(random_, 2) == 0 ? "one twice" : "two swapped");
         if (absl::EndsWith(what, "twice")) {
-          specs.push_back(Json(Any(random_, specs)));
+          specs.push_back(Json(AnyOf(random_, specs)));
         } else {
-          std::swap(Any(random_, specs), Any(random_, specs));
+          std::swap(AnyOf(random_, specs), AnyOf(random_, specs));
         }
         return;
       }
@@ -206,7 +194,7 @@ class ProgramMutator {
         std::vector<Json*> expressions;
         FindExpressions(program_, expressions);
         if (expressions.empty()) return;
-        Json& e = *Any(random_, expressions);
+        Json& e = *AnyOf(random_, expressions);
         static const char* const kExpressions[] = {"Symbol('s0')",
                                                    "Mul(Symbol('s0'), Symbol('s1'))",
                                                    "Integer(-3)",
@@ -218,7 +206,7 @@ class ProgramMutator {
                                                    "Pow(Symbol('s0'), Integer(16))",
                                                    "FloorDiv(Integer(7), Symbol('s0'))"};
         const std::string other =
-            Below(random_, 2) == 0 ? Any(random_, kExpressions) : Any(random_, expressions)->dump();
+            Below(random_, 2) == 0 ? AnyOf(random_, kExpressions) : AnyOf(random_, expressions)->dump();
         say("expression ", e.dump().substr(0, 60), " becomes ", other.substr(0, 60));
         e = absl::StartsWith(other, "\"") ? Json::parse(other) : Json(other);
         return;
@@ -236,7 +224,7 @@ class ProgramMutator {
         Json& outputs = (*graph_)["outputs"];
         if (!outputs.is_array() || outputs.empty()) return;
         say("the graph's output becomes another value");
-        Any(random_, outputs) = SomeTensor();
+        AnyOf(random_, outputs) = SomeTensor();
       }
     }
   }
@@ -304,12 +292,12 @@ class ProgramMutator {
         return;
       case 1:
         if (sizes.empty()) return;
-        Any(random_, sizes) = {{"as_int", SomeNumber(random_)}};
+        AnyOf(random_, sizes) = {{"as_int", SomeNumber(random_)}};
         absl::StrAppend(&what, "of another size");
         return;
       case 2:
         if (strides.empty()) return;
-        Any(random_, strides) = {{"as_int", SomeNumber(random_)}};
+        AnyOf(random_, strides) = {{"as_int", SomeNumber(random_)}};
         absl::StrAppend(&what, "of another stride");
         return;
       case 3:
@@ -353,9 +341,9 @@ class ProgramMutator {
     std::vector<Json*> graphs;
     FindGraphs(copy, graphs);
     if (graphs.empty()) return;
-    Json& from = *Any(random_, graphs);
+    Json& from = *AnyOf(random_, graphs);
     if (from["nodes"].empty()) return;
-    Json node = Any(random_, from["nodes"]);
+    Json node = AnyOf(random_, from["nodes"]);
     absl::StrAppend(&what, "; with node ", node.value("target", "?"));
     Json& values = (*graph_)["tensor_values"];
     if (!values.is_object() || !node.contains("inputs") || !node.contains("outputs")) return;
@@ -426,8 +414,8 @@ ArchiveMutator::~ArchiveMutator() = default;
 
 HostileFile ArchiveMutator::Make(uint64_t seed) const {
   Random random(seed * 0x9e3779b97f4a7c15u + 1);
-  const Model& model = *Any(random, models_);
-  const Model& other = *Any(random, models_);
+  const Model& model = *AnyOf(random, models_);
+  const Model& other = *AnyOf(random, models_);
   HostileFile file{model.name, ".pt2", ""};
   Json program = model.program;
   ProgramMutator mutator(program, other.program, random);
@@ -512,7 +500,7 @@ TextMutator::~TextMutator() = default;
 
 HostileFile TextMutator::Make(uint64_t seed) const {
   Random random(seed * 0x9e3779b97f4a7c15u + 2);
-  std::vector<std::string> tokens = Any(random, texts_)->tokens;
+  std::vector<std::string> tokens = AnyOf(random, texts_)->tokens;
   HostileFile file{"text", ".ir", ""};
   const auto some = [&](TokenKind kind, const std::vector<std::string>& of) -> size_t {
     for (int tries = 0; tries < 200; ++tries) {
@@ -540,7 +528,7 @@ HostileFile TextMutator::Make(uint64_t seed) const {
         tokens.erase(tokens.begin() + static_cast<int64_t>(at));
         break;
       case 2: {
-        const std::vector<std::string>& from = Any(random, texts_)->tokens;
+        const std::vector<std::string>& from = AnyOf(random, texts_)->tokens;
         const std::string token = from[some(kind, from)];
         absl::StrAppend(&file.what, "; ", tokens[at].substr(0, 30), " becomes ", token.substr(0, 30));
         tokens[at] = token;
@@ -566,8 +554,8 @@ HostileFile TextMutator::Make(uint64_t seed) const {
           if (absl::StrContains(tokens[i], "::")) ops.push_back(i);
         }
         if (ops.empty()) break;
-        std::string& op = tokens[Any(random, ops)];
-        const std::string other = Any(random, Operators());
+        std::string& op = tokens[AnyOf(random, ops)];
+        const std::string other = AnyOf(random, Operators());
         absl::StrAppend(&file.what, "; ", op, " becomes ", other);
         op = other;
         break;
@@ -596,7 +584,7 @@ HostileFile TextMutator::Make(uint64_t seed) const {
             while (end < tokens.size() && tokens[end] != ")") ++end;
             end = std::min(end + 1, tokens.size());
           }
-          const std::string type = Any(random, kTypes);
+          const std::string type = AnyOf(random, kTypes);
           absl::StrAppend(&file.what, "; a type becomes ", type);
           tokens.erase(tokens.begin() + static_cast<int64_t>(i) + 2, tokens.begin() + static_cast<int64_t>(end));
           tokens.insert(tokens.begin() + static_cast<int64_t>(i) + 2, type);

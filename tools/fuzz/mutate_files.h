@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "smelt/tools/fuzz/hostile.h"
+#include "smelt/tools/fuzz/hostile_file.h"
 
 namespace smelt {
 

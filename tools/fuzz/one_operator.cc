@@ -511,4 +511,15 @@ std::vector<OneOperator> OperatorCalls(const std::string& answers_path) {
 
 std::vector<OperatorLie> LiesAbout(const OneOperator& call) { return Liar(call).Run(); }
 
+std::optional<HostileFile> NumberedLies::Make(int64_t i) {
+  if (at_ != i / kMost) {
+    at_ = i / kMost;
+    lies_ = LiesAbout(calls_[static_cast<size_t>(at_)]);
+  }
+  const size_t k = static_cast<size_t>(i % kMost);
+  if (k >= lies_.size()) return std::nullopt;
+  return HostileFile{absl::StrCat(calls_[static_cast<size_t>(at_)].op.full(), ": ", lies_[k].what), lies_[k].extension,
+                     lies_[k].bytes};
+}
+
 }  // namespace smelt

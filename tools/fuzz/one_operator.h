@@ -9,12 +9,16 @@
 #ifndef SMELT_TOOLS_FUZZ_ONE_OPERATOR_H_
 #define SMELT_TOOLS_FUZZ_ONE_OPERATOR_H_
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "smelt/core/ir/op_name.h"
 #include "smelt/core/ir/type.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/tools/fuzz/hostile.h"
 
 namespace smelt {
 
@@ -36,6 +40,22 @@ struct OperatorLie {
 };
 // The first is the true statement.
 std::vector<OperatorLie> LiesAbout(const OneOperator& call);
+
+// All lies about all calls, numbered: those about call k from k * kMost on.
+class NumberedLies {
+ public:
+  explicit NumberedLies(std::vector<OneOperator> calls) : calls_(std::move(calls)) {}
+
+  static constexpr int64_t kMost = 4000;
+  int64_t end() const { return static_cast<int64_t>(calls_.size()) * kMost; }
+  // nullopt: call k has fewer. Those of one call are made together.
+  std::optional<HostileFile> Make(int64_t i);
+
+ private:
+  std::vector<OneOperator> calls_;
+  int64_t at_ = -1;
+  std::vector<OperatorLie> lies_;  // about call at_
+};
 
 }  // namespace smelt
 
