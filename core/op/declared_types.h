@@ -1,5 +1,5 @@
-// What a file or a program says of a graph, compared with what its operators make of it. Readers and the compiler's
-// entry call CheckModel: nothing behind them asks again.
+// Compares the types that a file or a program declares for a graph with those that its operators give. Readers and the
+// compiler's entry call CheckModel: later code does not check again.
 //
 //   SMELT_RETURN_IF_ERROR(CheckModel(*g));   // all of what follows, of a graph whose types are complete
 //
