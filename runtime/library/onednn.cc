@@ -141,7 +141,6 @@ extern "C" {
 const char* __tsan_default_suppressions() { return "race:libdnnl.so.2\ncalled_from_lib:libdnnl.so.2\n"; }
 #endif
 
-
 dnnl_status_t dnnl_dilated_convolution_backward_weights_desc_init(
     dnnl_convolution_desc_t* a, dnnl_alg_kind_t b, const dnnl_memory_desc_t* c, const dnnl_memory_desc_t* d,
     const dnnl_memory_desc_t* e, const dnnl_memory_desc_t* f, const dnnl_dims_t g, const dnnl_dims_t h,
