@@ -27,7 +27,7 @@ def _package_files_impl(ctx):
         if len(file) != 1:
             fail("{} is {} files, expected one".format(target.label, len(file)))
         files += file
-        entries.append("{}={}{}".format(path, file[0].path, ":x" if path.startswith("bin/") else ""))
+        entries.append("{}={}{}".format(path, file[0].path, ":x" if path.split("/")[-2:-1] == ["bin"] else ""))
         if ".so." in path and path.startswith("lib/libsmelt"):
             entries.append("{}->{}".format(path[:path.index(".so.") + 3], path[4:]))
     return [PackageFilesInfo(entries = sorted(entries), files = files), DefaultInfo(files = depset(files))]
@@ -113,4 +113,33 @@ package_deb = rule(
     implementation = _package_deb_impl,
     doc = "NAME.deb, whose files are in /usr. `control` is its control file without Installed-Size.",
     attrs = dict(_ATTRS, control = attr.label(mandatory = True, allow_single_file = True)),
+)
+
+def _package_wheel_impl(ctx):
+    content = ctx.attr.content[PackageFilesInfo]
+    output = ctx.actions.declare_file("smelt-{}-{}.whl".format(ctx.attr.version, ctx.attr.tag))
+    entries = list(content.entries)
+    for file in ctx.files.modules:
+        entries.append("{}={}".format(file.short_path[file.short_path.index("smelt/"):], file.path))
+    ctx.actions.run_shell(
+        command = "exec python3 \"$@\"",
+        arguments = [ctx.file._wheel.path, output.path, ctx.attr.version, ctx.attr.tag] + sorted(entries),
+        inputs = content.files + ctx.files.modules + [ctx.file._wheel],
+        outputs = [output],
+        mnemonic = "SmeltWheel",
+        progress_message = "Packing {}".format(output.short_path),
+        use_default_shell_env = True,
+    )
+    return DefaultInfo(files = depset([output]), runfiles = ctx.runfiles(files = [output]))
+
+package_wheel = rule(
+    implementation = _package_wheel_impl,
+    doc = "smelt-VERSION-TAG.whl of `modules`, whose paths contain smelt/, and `content`, whose paths begin so.",
+    attrs = {
+        "content": attr.label(mandatory = True, providers = [PackageFilesInfo]),
+        "modules": attr.label_list(allow_files = True, mandatory = True),
+        "tag": attr.string(mandatory = True),
+        "version": attr.string(mandatory = True),
+        "_wheel": attr.label(default = ":wheel.py", allow_single_file = True),
+    },
 )
