@@ -33,6 +33,21 @@ absl::Status CheckWeightsHaveData(const Graph& g) {
       absl::StrCat("weights without data, which a .pt2 or .smg holds: ", absl::StrJoin(missing, ", ")));
 }
 
+// Results whose place has a name in the caller's structure are called by it.
+void AddStructure(const CallStructure& structure, fb::BundleT& bundle) {
+  if (CheckStructure(structure.arguments, bundle.args.size()).ok())
+    bundle.argument_structure = StructureTables(structure.arguments);
+  if (structure.results.empty() || !CheckStructure(structure.results, bundle.outputs.size()).ok()) return;
+  bundle.result_structure = StructureTables(structure.results);
+  const std::vector<LeafPath> paths = LeafPaths(structure.results);
+  for (size_t i = 0; i < paths.size(); ++i) {
+    fb::OutputDefT& o = *bundle.outputs[i];
+    if (!paths[i].has_names || paths[i].text == o.name) continue;
+    o.node = std::move(o.name);
+    o.name = paths[i].text;
+  }
+}
+
 // The graph that is compiled, whoever made `imported`: checked as readers check one, with its results flat.
 absl::StatusOr<std::unique_ptr<Graph>> Checked(const Graph& imported) {
   std::unique_ptr<Graph> flat = FlattenOutputs(imported);

@@ -18,7 +18,7 @@ namespace smelt {
 
 namespace {
 
-absl::StatusOr<std::unique_ptr<Graph>> Read(const std::string& path, bool complete) {
+absl::StatusOr<std::unique_ptr<Graph>> Read(const std::string& path, bool complete, CallStructure* structure) {
   std::string stem = path.substr(path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1);
   stem = stem.substr(0, stem.rfind('.'));
   if (absl::EndsWith(path, ".pt2")) {
