@@ -23,7 +23,9 @@ NUMPY_DTYPES: Tuple[Any, ...] = tuple(
     _bfloat16 if name == "bfloat16" else np.dtype(name) for name in lib.DTYPE_NAMES
 )  # fmt: skip
 # The alignment of an element, by smelt_dtype.
-_ALIGNMENTS = tuple(size // 2 if name.startswith("complex") else size for name, size in zip(lib.DTYPE_NAMES, lib.DTYPE_SIZES))
+_ALIGNMENTS = tuple(
+    size // 2 if name.startswith("complex") else size for name, size in zip(lib.DTYPE_NAMES, lib.DTYPE_SIZES)
+)
 
 _char = ctypes.c_char
 _addressof = ctypes.addressof

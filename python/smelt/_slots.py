@@ -1,7 +1,7 @@
 """Arguments of one model, each prepared for the values that calls pass.
 
-A slot writes one smelt_value and, of a tensor, one smelt_array into memory that libsmelt reads. What stays the same from
-call to call stays written: a call with arrays of the last shapes writes their addresses only.
+A slot writes one smelt_value and, of a tensor, one smelt_array into memory that libsmelt reads. What stays the same
+from call to call stays written: a call with arrays of the last shapes writes their addresses only.
 """
 
 from __future__ import annotations
@@ -279,8 +279,8 @@ class TensorSlot(Slot):
             )
         if value.requires_grad and torch.is_grad_enabled():
             raise _errors.InvalidArgument(
-                f'argument "{name}" requires grad, and smelt computes no gradients: pass {name}.detach(), or call under '
-                "torch.no_grad()"
+                f'argument "{name}" requires grad, and smelt computes no gradients: pass {name}.detach(), or call '
+                "under torch.no_grad()"
             )
         if not value.is_cpu or value.layout is not torch.strided:
             raise _errors.InvalidArgument(

@@ -1,4 +1,7 @@
-"""Bundles for the tests: models compiled once per process. Needs SMELT_LIBRARY and SMELT_COMPILER, or an installed smelt."""
+"""Bundles for the tests: models compiled once per process.
+
+Needs SMELT_LIBRARY and SMELT_COMPILER, or an installed smelt.
+"""
 
 import atexit
 import functools

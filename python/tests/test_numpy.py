@@ -58,7 +58,10 @@ class NestedTest(unittest.TestCase):
             (lambda: self.model(self.x, self.k), '"parts" is list, expected a dict'),
             (lambda: self.model(self.x, {"k": self.k[:1]}), '"parts.k" has 1 items, expected 2'),
             (lambda: self.model(self.x, {"k": self.x}), '"parts.k" is ndarray, expected a list'),
-            (lambda: self.model(self.x.astype(np.float64), {"k": self.k}), '"x" is an array of float64, expected float32'),
+            (
+                lambda: self.model(self.x.astype(np.float64), {"k": self.k}),
+                '"x" is an array of float64, expected float32',
+            ),
             (lambda: self.model(self.x[0], {"k": self.k}), r'"x" has shape \[4\], expected \[s\d+ in 1..4096, 4\]'),
             (lambda: self.model(self.x[:, :3], {"k": self.k}), '"x" has sizes'),
             (lambda: self.model(self.x, {"k": [self.k[1], self.k[1]]}), '"parts.k.0" has shape'),
@@ -242,9 +245,9 @@ class WrittenTest(unittest.TestCase):
             self.model(frozen, frozen)
         np.testing.assert_array_equal(frozen, 0)
         # The other argument may be either.
-        np.testing.assert_array_equal(self.model(self.x, np.arange(6, dtype=np.float32).reshape(2, 3)[::-1])[1].shape, (3, 2))
+        self.assertEqual(self.model(self.x, self.y[::-1])[1].shape, (3, 2))
 
-    def test_an_argument_that_is_written_and_read_only_elsewhere_is_refused(self):
+    def test_memory_that_is_written_may_be_read_only_elsewhere(self):
         frozen = self.x.view()
         frozen.flags.writeable = False
         # Another array over the same memory: its owner may write it, so this is allowed, as in numpy.
@@ -326,7 +329,10 @@ class OtherTest(unittest.TestCase):
             model(1)
 
     def test_numbers_of_numpy_are_read_and_never_written(self):
-        text = "graph(%x : Float()):\n  %two : float = prim::Constant[value=2.]()\n  %y : Float() = aten::mul{}(%x, %two)\n  return (%y)"
+        text = """graph(%x : Float()):
+                    %two : float = prim::Constant[value=2.]()
+                    %y : Float() = aten::mul{}(%x, %two)
+                    return (%y)"""
         read, written = (smelt.load(text_bundle(f"scalar{i}", text.format(op))) for i, op in enumerate(("", "_")))
         self.assertEqual(read(np.float32(3)), (6,))
         with self.assertRaisesRegex(smelt.InvalidArgument, '"x" is float32 .* since the model writes it'):
@@ -336,7 +342,8 @@ class OtherTest(unittest.TestCase):
         self.assertEqual(x, 6)
 
     def test_empty_arrays(self):
-        model = smelt.load(text_bundle("empty", "graph(%x : Float(0, 3)):\n  %y : Float(0, 3) = aten::relu(%x)\n  return (%y, %x)"))
+        text = "graph(%x : Float(0, 3)):\n  %y : Float(0, 3) = aten::relu(%x)\n  return (%y, %x)"
+        model = smelt.load(text_bundle("empty", text))
         x = np.empty((0, 3), np.float32)
         y, same = model(x)
         self.assertEqual(y.shape, (0, 3))
@@ -404,7 +411,8 @@ class LoadTest(unittest.TestCase):
         with self.assertRaises(smelt.WrongMachine) as caught:
             smelt.load(bundle("written"), target="x86-64-v9")
         self.assertEqual(caught.exception.exit_code, 5)
-        self.assertIn(smelt.load(bundle("written"), threads=1, verify_weights=True).signature.target, ("x86-64-v3", "x86-64-v4"))
+        model = smelt.load(bundle("written"), threads=1, verify_weights=True)
+        self.assertIn(model.signature.target, ("x86-64-v3", "x86-64-v4"))
         with self.assertRaises(smelt.InvalidArgument):
             smelt.load(bundle("written"), threads=-1)
         with self.assertRaises(smelt.InvalidArgument):

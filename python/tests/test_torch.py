@@ -1,4 +1,4 @@
-"""The package with PyTorch: expected values are those of the module that was exported, run eagerly on equal arguments."""
+"""The package with PyTorch: expected values are those of the exported module, run eagerly on equal arguments."""
 
 import copy
 import os
