@@ -43,8 +43,9 @@ struct Options {
   std::string only, print;
   int64_t max = 1000000, nodes = 1000;
   int runs = 3;
-  int64_t tiles = 40;  // random families
-  int64_t edits = 10;  // the families' edits: one in so many nodes; 0: none
+  int64_t tiles = 40;                   // random families
+  int64_t seeds = 100, first_seed = 1;  // more of them
+  int64_t edits = 10;                   // the families' edits: one in so many nodes; 0: none
 };
 
 bool Wanted(const Options& o, const std::string& name) { return o.only.empty() || absl::StrContains(name, o.only); }
@@ -297,8 +298,11 @@ void Edit(const Options& o) {
 void Linear(const Options& o) {
   std::vector<Family> families = NamedFamilies();
   for (uint64_t seed = 1; seed <= static_cast<uint64_t>(o.tiles); ++seed) families.push_back(TiledFamily(seed));
+  for (int64_t seed = o.first_seed; seed < o.first_seed + o.seeds; ++seed) {
+    families.push_back(RandomFamily(static_cast<uint64_t>(seed)));
+  }
   struct Stage {
-    const char* name;
+    std::string name;
     double seconds[2] = {1e9, 1e9};
     int64_t steps[2] = {0, 0};
     double worst_us = 0, worst_ratio = 0, worst_steps = 0;
@@ -310,9 +314,24 @@ void Linear(const Options& o) {
   for (const Family& family : families) {
     const std::string name = absl::StrCat("linear/", family.name);
     if (!Wanted(o, name)) continue;
-    std::vector<Stage> stages = {{"build"},         {"ask"},          {"ask_random"},    {"remove"},
-                                 {"group"},         {"insert_front"}, {"insert_back"},   {"insert_random"},
-                                 {"escapes_front"}, {"escapes_back"}, {"escapes_random"}};
+    std::vector<Stage> stages = {{"build"}, {"ask"}, {"ask_random"}, {"remove"}, {"group"}};
+    struct Editing {
+      const char* name;
+      std::function<void(Graph&, const AliasDb&, int64_t, Order)> edit;
+    };
+    const Editing edits[] = {
+        {"insert",
+         [](Graph& g, const AliasDb& db, int64_t most, Order order) {
+           std::mt19937_64 rng(1);
+           InsertAndErase(g, db, most, order, rng);
+         }},
+        {"escapes", RemoveEscapes},
+        {"pure", MakeAllPure},
+        {"rewire", Rewire},
+    };
+    for (const Editing& e : edits) {
+      for (const char* order : {"front", "back", "random"}) stages.push_back({absl::StrCat(e.name, "_", order)});
+    }
     if (worst.empty()) worst = stages;
     int64_t nodes[2] = {0, 0}, sizes[2] = {0, 0};
     double bytes[2] = {0, 0};
@@ -360,25 +379,17 @@ void Linear(const Options& o) {
         time(4, db.get(), group);
       }
       size_t stage = 5;
-      for (Order order : {Order::kFront, Order::kBack, Order::kRandom}) {
-        const auto insert = [&] {
-          InsertAndErase(*g, *db, nodes[k] / o.edits, order, rng);
-          return db.get();
-        };
-        db.reset();
-        g = family.make(o.max / (2 - k));
-        db = AliasDb::Build(*g);
-        time(stage++, db.get(), insert);
-      }
-      for (Order order : {Order::kFront, Order::kBack, Order::kRandom}) {
-        const auto remove = [&] {
-          RemoveEscapes(*g, *db, nodes[k] / o.edits, order);
-          return db.get();
-        };
-        db.reset();
-        g = family.make(o.max / (2 - k));
-        db = AliasDb::Build(*g);
-        time(stage++, db.get(), remove);
+      for (const Editing& e : edits) {
+        for (Order order : {Order::kFront, Order::kBack, Order::kRandom}) {
+          const auto edit = [&] {
+            e.edit(*g, *db, nodes[k] / o.edits, order);
+            return db.get();
+          };
+          db.reset();
+          g = family.make(o.max / (2 - k));
+          db = AliasDb::Build(*g);
+          time(stage++, db.get(), edit);
+        }
       }
     }
     std::printf("{\"name\": \"%s\", \"nodes\": %lld, \"nodes_and_edges\": %lld, \"bytes_per_node\": %.0f", name.c_str(),
@@ -392,8 +403,8 @@ void Linear(const Options& o) {
       const double size = static_cast<double>(sizes[1]) / std::max<int64_t>(1, sizes[0]) / 2;
       const double us = s.seconds[1] / sizes[1] * 1e6, ratio = s.seconds[1] / std::max(s.seconds[0], 1e-7) / size;
       const double steps = static_cast<double>(s.steps[1]) / std::max<int64_t>(1, s.steps[0]) / size;
-      std::printf(", \"%s\": {\"us\": %.3f, \"ratio\": %.2f, \"steps\": %.1f, \"steps_ratio\": %.2f}", s.name, us,
-                  ratio, static_cast<double>(s.steps[1]) / sizes[1], steps);
+      std::printf(", \"%s\": {\"us\": %.3f, \"ratio\": %.2f, \"steps\": %.1f, \"steps_ratio\": %.2f}", s.name.c_str(),
+                  us, ratio, static_cast<double>(s.steps[1]) / sizes[1], steps);
       const auto note = [&](double x, double* most, std::string* in) {
         if (x > *most) {
           *most = x;
@@ -412,8 +423,8 @@ void Linear(const Options& o) {
   for (size_t i = 0; i < (o.edits != 0 ? worst.size() : 3); ++i) {
     const Stage& s = worst[i];
     std::printf(", \"%s\": {\"us\": [%.3f, \"%s\"], \"ratio\": [%.2f, \"%s\"], \"steps_ratio\": [%.2f, \"%s\"]}",
-                s.name, s.worst_us, s.worst_us_in.c_str(), s.worst_ratio, s.worst_ratio_in.c_str(), s.worst_steps,
-                s.worst_steps_in.c_str());
+                s.name.c_str(), s.worst_us, s.worst_us_in.c_str(), s.worst_ratio, s.worst_ratio_in.c_str(),
+                s.worst_steps, s.worst_steps_in.c_str());
   }
   std::printf("}\n");
 }
@@ -430,6 +441,8 @@ int Main(int argc, char** argv) {
     } else if (absl::ConsumePrefix(&a, "--nodes=") && absl::SimpleAtoi(a, &o.nodes)) {
     } else if (absl::ConsumePrefix(&a, "--runs=") && absl::SimpleAtoi(a, &o.runs)) {
     } else if (absl::ConsumePrefix(&a, "--tiles=") && absl::SimpleAtoi(a, &o.tiles)) {
+    } else if (absl::ConsumePrefix(&a, "--seeds=") && absl::SimpleAtoi(a, &o.seeds)) {
+    } else if (absl::ConsumePrefix(&a, "--first_seed=") && absl::SimpleAtoi(a, &o.first_seed)) {
     } else if (absl::ConsumePrefix(&a, "--edits=") && absl::SimpleAtoi(a, &o.edits)) {
     } else {
       std::fprintf(stderr, "unknown argument %s\n", argv[i]);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/bench/alias/builder.h"
 #include "smelt/core/op/effects.h"
+#include "smelt/core/op/op_info.h"
 
 namespace smelt {
 
@@ -1043,6 +1044,61 @@ void RemoveEscapes(Graph& g, const AliasDb& db, int64_t at_most, Order order) {
     }
     g.Erase(n);
     db.HasWriters(self);
+  }
+}
+
+namespace {
+
+// The nodes for which `wanted`, in the order in which they are to be edited.
+template <typename F>
+std::vector<NodeId> NodesToEdit(const Graph& g, int64_t at_most, Order order, const F& wanted) {
+  std::vector<NodeId> out;
+  for (NodeId n : g.AllNodes()) {
+    if (wanted(g.node(n))) out.push_back(n);
+  }
+  if (order == Order::kBack) std::reverse(out.begin(), out.end());
+  if (order == Order::kRandom) {
+    std::mt19937_64 rng(7);
+    std::shuffle(out.begin(), out.end(), rng);
+  }
+  if (static_cast<int64_t>(out.size()) > at_most) out.resize(at_most);
+  return out;
+}
+
+}  // namespace
+
+void MakeAllPure(Graph& g, const AliasDb& db, int64_t at_most, Order order) {
+  const auto in_place = [](const Node& node) {
+    return GetOpInfo(node.op).kind == OpKind::kInplace && static_cast<bool>(GetOpInfo(node.op).functional) &&
+           node.outputs.size() == 1 && !node.inputs.empty();
+  };
+  for (NodeId n : NodesToEdit(g, at_most, order, in_place)) {
+    const ValueId self = g.node(n).inputs[0], result = g.node(n).outputs[0];
+    g.SetOp(n, GetOpInfo(g.node(n).op).functional);
+    Ask(db, result, self);
+  }
+}
+
+void Rewire(Graph& g, const AliasDb& db, int64_t at_most, Order order) {
+  const auto any = [](const Node& node) { return !node.inputs.empty() || !node.blocks.empty(); };
+  const auto fits = [&](ValueId old, ValueId v) { return old != v && g.value(old).type == g.value(v).type; };
+  const ValueId tensor = g.inputs()[0];
+  int64_t count = 0;
+  for (NodeId n : NodesToEdit(g, at_most, order, any)) {
+    ++count;
+    // A result of a block becomes its neighbour, or comes back as it went in.
+    NodeId at = n;
+    if (!g.node(n).blocks.empty() && count % 2 == 0) at = g.block(g.node(n).blocks.back()).return_node;
+    const absl::Span<const ValueId> inputs = g.node(at).inputs;
+    for (size_t i = inputs.size(); i-- > 0;) {
+      const ValueId old = inputs[i];
+      if (!IsAliasingType(g.value(old).type)) continue;
+      const ValueId other = i > 0 && count % 3 != 0 ? inputs[i - 1] : tensor;
+      if (!fits(old, other)) continue;
+      g.SetInput(at, static_cast<uint32_t>(i), other);
+      Ask(db, old, other);
+      break;
+    }
   }
 }
 

@@ -24,6 +24,8 @@ std::vector<Family> NamedFamilies();
 // A family that repeats a random tile: a few nested statements over a few values, lists, tuples and dictionaries that
 // flow from each tile to the next.
 Family TiledFamily(uint64_t seed);
+// One that repeats a random program of about 45 kinds of statements (random_families.cc).
+Family RandomFamily(uint64_t seed);
 
 // Returns the number of nodes and edges: inputs of nodes, results of blocks.
 int64_t NodesAndEdges(const Graph& g);
@@ -40,6 +42,12 @@ void InsertAndErase(Graph& g, const AliasDb& db, int64_t places, Order order, st
 // Removes the nodes through which memory escapes or that call unknown code, one after the other, with a query after
 // each.
 void RemoveEscapes(Graph& g, const AliasDb& db, int64_t at_most, Order order);
+// Makes each operator that works in place pure, one after the other, asking after each: as a pass would that knows
+// nothing of what such an edit costs.
+void MakeAllPure(Graph& g, const AliasDb& db, int64_t at_most, Order order);
+// Gives an argument of a node, or a result of a block, another value of its type that it may have: the one before it in
+// its list, or an input of the graph. Asks after each.
+void Rewire(Graph& g, const AliasDb& db, int64_t at_most, Order order);
 
 }  // namespace smelt
 
