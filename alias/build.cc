@@ -15,6 +15,7 @@ struct AliasDb::State::Walking {
   uint32_t from, saved_loop;
   bool again, waits;  // it is evaluated after its blocks; until then nothing inside need ask for it
   size_t block;       // the next of its blocks
+  int64_t steps;      // so many before it
   NodeId at;          // the next node of the one before
 };
 
@@ -22,7 +23,7 @@ void AliasDb::State::Enter(NodeId n, std::vector<Walking>* stack) {
   if (building) SetPosition(n);
   Evaluate(n, true);
   const Node& node = g.node(n);
-  Walking w = {n, last_position, walk_loop, false, false, 0, NodeId()};
+  Walking w = {n, last_position, walk_loop, false, false, 0, AllSteps(), NodeId()};
   if (!node.blocks.empty()) {
     const EffectKind kind = GetOpEffects(node.op).kind;
     if (IsLoopKind(kind)) walk_loop = LoopIndex(n);
@@ -50,7 +51,10 @@ void AliasDb::State::Leave(const Walking& at) {
   if (at.again) {
     const OpEffects& op = GetOpEffects(node.op);
     EvaluateKind(at.n, node, op, false, false);
-    if (IsLoopKind(op.kind) && walk_loop == 0) Propagate();
+    if (IsLoopKind(op.kind) && walk_loop == 0) {
+      Propagate();
+      loops[LoopIndex(at.n)].cost = AllSteps() - at.steps;
+    }
   }
   if (!building) return;
   const uint32_t scope = g.block(node.parent).return_node.index;
@@ -110,9 +114,32 @@ void AliasDb::State::Propagate() {
         SolveCopies(loop);
       }
     }
+    std::vector<uint32_t> changed;
+    const bool wide = (r.flags & NodeRecord::kWide) != 0;
+    if (wide) {
+      if (const auto it = changed_parts.find(n.index); it != changed_parts.end()) {
+        changed.swap(it->second);
+        changed_parts.erase(it);
+      }
+      std::sort(changed.begin(), changed.end());
+      changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
+    }
+    const bool some = !changed.empty() && changed[0] != kAllParts;
+    const int64_t cost = CostOf(n, some ? &changed : nullptr), before = AllSteps();
+    Spend(cost);
+    parts = some ? &changed : nullptr;
+    // What grows round after round through containers and calls ends as a summary: sooner, where it took many rounds.
+    constexpr uint8_t kManyRoundsOfOne = 12;
+    constexpr int kSmallSet = 8;
+    const int max_set = options.max_set;
+    if (monotone && r.turns >= kManyRoundsOfOne) options.max_set = std::min(max_set, kSmallSet);
     Evaluate(n, false);
+    options.max_set = max_set;
+    parts = nullptr;
+    Spend(AllSteps() - before - cost);
     if (i + 1 == queue.size()) FollowJoined();
   }
+  changed_parts.clear();
   growing = false;
   for (NodeId n : queue) {
     if (g.IsLive(n)) RecordOf(n).turns = 0;
@@ -140,6 +167,7 @@ void AliasDb::State::Reset() {
   weight_storages.clear();
   summaries.clear();
   external_readers.clear();
+  external_distinct = 0;
   external_stores = false;
   external_attributes.clear();
   external_moved = false;
@@ -154,6 +182,9 @@ void AliasDb::State::Reset() {
   touched.clear();
   forced.clear();
   resolve_loops.clear();
+  must_resolve.clear();
+  changed_parts.clear();
+  overdrawn = keeps_freed = false;
   dirty = geometry_changed = reach_changed = true;
   DropCaches();
   any_async = false;
@@ -166,12 +197,13 @@ void AliasDb::State::Build() {
   nodes.resize(g.node_index_bound());
   objects.reserve(g.value_index_bound() + kFirstObject);
   objects.resize(kFirstObject);
-  loops.push_back({NodeId(), 0, 0, 0, 0, {}});
+  loops.push_back({NodeId(), 0, 0, 0, 0, {}, 0});
   objects[kUnknown].kind = Kind::kUnknown;
   objects[kUnknown].tensor = objects[kUnknown].container = objects[kUnknown].external = true;
   objects[kRandom].kind = Kind::kRandom;
   objects[kWorld].kind = Kind::kWorld;
   for (uint32_t o : {kUnknown, kRandom, kWorld}) objects[o].storage = SetPool::Single(MakeRef(o));
+  const int64_t steps_before = AllSteps();
   monotone = building = true;
   walk_loop = 0;
   last_position = 0;
@@ -193,6 +225,8 @@ void AliasDb::State::Build() {
     }
     needs_rebuild = false;
   }
+  // Building pays for the first edits.
+  if (rebuilds == 0 && alias_internal::solved_at_once >= 0) credit = 2 * (AllSteps() - steps_before);
   dirty = geometry_changed = reach_changed = true;
 }
 
@@ -226,6 +260,8 @@ void AliasDb::State::ResolveLoop(NodeId loop) {
       c->made_of = 0;
       c->of_call = c->base = 0;
       c->slots.clear();
+      c->blurred = false;
+      c->kept = 0;
     }
     for (BlockId b : g.node(n).blocks) {
       for (ValueId v : g.params(b)) RecordOf(v).points_to = 0;
@@ -256,7 +292,10 @@ void AliasDb::State::ResolveLoop(NodeId loop) {
   for (uint32_t o : holders) {
     alias_internal::Contents* c = FindContents(o);
     if (c == nullptr) continue;
-    const std::vector<NodeId> readers = c->readers;
+    Spend(static_cast<int64_t>(c->readers.size()));
+    if ((overdrawn || c->blurred) && !KeepMore(o)) continue;
+    const std::vector<NodeId> readers = ContentsOf(o).readers;
+    steps += static_cast<int64_t>(readers.size());
     for (NodeId n : readers) {
       if (g.IsLive(n) && OutermostLoop(n) != loop) Push(n);
     }
@@ -267,9 +306,8 @@ void AliasDb::State::ResolveLoop(NodeId loop) {
 // handle. Until then the database holds more than is true. A small graph is rebuilt at once, a large one after so many
 // edits that they have paid for it.
 void AliasDb::State::WantRebuild() {
-  constexpr int64_t kSmall = 256;
   if (!stale || needs_rebuild) return;
-  needs_rebuild = g.num_nodes() <= kSmall || paid >= g.num_nodes();
+  needs_rebuild = Affords(INT64_MAX) || paid >= g.num_nodes();
 }
 
 void AliasDb::State::Flush() {
@@ -280,14 +318,25 @@ void AliasDb::State::Flush() {
   for (int round = 0; !needs_rebuild && !resolve_loops.empty(); ++round) {
     const uint32_t index = *resolve_loops.begin();
     resolve_loops.erase(resolve_loops.begin());
-    const NodeId loop = index < loop_of_node.size() ? loops[loop_of_node[index]].node : NodeId();
-    if (loop.valid() && g.IsLive(loop)) ResolveLoop(loop);
+    const uint32_t known = index < loop_of_node.size() ? loop_of_node[index] : 0;
+    const NodeId loop = loops[known].node;
+    const bool must = must_resolve.erase(index) != 0;
+    if (loop.valid() && g.IsLive(loop)) {
+      if (!must && !Affords(loops[known].cost)) {
+        stale = true;
+        continue;
+      }
+      const int64_t before = AllSteps();
+      ResolveLoop(loop);
+      Spend(AllSteps() - before);
+    }
     Propagate();
     // Loops that fill each other's containers: solving them once from the start is cheaper than in turns.
     constexpr int kManyRounds = 16;
     if (round == kManyRounds) {
       stale = true;
       resolve_loops.clear();
+      needs_rebuild |= !must_resolve.empty();
     }
   }
   WantRebuild();
@@ -295,6 +344,7 @@ void AliasDb::State::Flush() {
     ++rebuilds;
     options_distrusted = stale = false;
     paid = 0;
+    credit = 0;
     Build();
     if (reads_active) {
       reads_active = false;
@@ -303,11 +353,12 @@ void AliasDb::State::Flush() {
   }
   touched.clear();
   forced.clear();
+  overdrawn = false;
   for (uint32_t o : pending_free) {
-    if (o < objects.size()) {
-      objects[o] = Object();
-      free_objects.push_back(o);
-    }
+    if (o >= objects.size()) continue;
+    objects[o] = Object();
+    // Another object must not be taken for one that is gone.
+    if (!keeps_freed) free_objects.push_back(o);
   }
   pending_free.clear();
   if (dirty) DropCaches();

@@ -118,7 +118,7 @@ Overlap AliasDb::State::CompareObjects(uint32_t a, uint32_t b, bool same_time) {
 }
 
 bool AliasDb::State::MayBeCopy(uint32_t object) {
-  constexpr int kLongChain = 1000;
+  constexpr int kLongChain = 64;
   for (int k = 0; objects[object].kind == Kind::kView || objects[object].kind == Kind::kPiece; ++k) {
     if (k == kLongChain) return true;
     const Value& value = g.value(objects[object].def);

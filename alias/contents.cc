@@ -190,6 +190,7 @@ AliasDb::State::SetId AliasDb::State::MadeWith(uint32_t object, std::vector<SetI
 }
 
 void AliasDb::State::MakeContents(uint32_t own, bool first, bool inputs_changed) {
+  if (parts != nullptr && !first) return MakePartsOf(own);
   std::vector<SetId> slots;
   const SetId base = MadeWith(own, &slots);
   if (first && base == 0 && FindContents(own) == nullptr) return;
@@ -209,6 +210,31 @@ void AliasDb::State::MakeContents(uint32_t own, bool first, bool inputs_changed)
   } else {
     ContainerMade(own, made_of, inputs_changed);
   }
+}
+
+// Of a container that was made with very many elements, of which some have changed. What they were before it keeps
+// where nobody has paid for looking at all of them.
+void AliasDb::State::MakePartsOf(uint32_t own) {
+  const Node& node = g.node(g.value(objects[own].def).def);
+  const std::vector<uint32_t> changed = *parts;
+  const int64_t cost = static_cast<int64_t>(node.inputs.size());
+  if (!monotone && !overdrawn && Affords(cost)) {
+    Spend(cost);
+    parts = nullptr;
+    return MakeContents(own, false, true);
+  }
+  if (!monotone) stale = keeps_freed = true;
+  Contents& c = ContentsOf(own);
+  SetId base = c.base;
+  uint64_t made_of = c.made_of;
+  for (uint32_t k : changed) {
+    if (k >= node.inputs.size()) continue;
+    base = Join(base, PointsTo(node.inputs[k]));
+    made_of = Mix(made_of, Fingerprint(PointsTo(node.inputs[k])));
+    ++steps;
+  }
+  ContentsOf(own).base = base;
+  ContainerMade(own, made_of, false);
 }
 
 // The elements a container was made with. *count: how many, -1 if not known.
@@ -322,11 +348,9 @@ bool AliasDb::State::IsInside(NodeId n, uint32_t loop) const {
 }
 
 void AliasDb::State::NoteReader(uint32_t object, NodeId reader) {
-  std::vector<NodeId>& readers = ContentsOf(object).readers;
-  if (readers.empty() || readers.back() != reader) readers.push_back(reader);
-  if (objects[object].external && (external_readers.empty() || external_readers.back() != reader)) {
-    external_readers.push_back(reader);
-  }
+  Contents& c = ContentsOf(object);
+  AddReader(reader, &c.readers, &c.distinct);
+  if (objects[object].external) AddReader(reader, &external_readers, &external_distinct);
 }
 
 // Returns the elements that the store has put there for a reader at any time, in this iteration or an earlier one of
@@ -337,7 +361,34 @@ AliasDb::State::SetId AliasDb::State::StoredAtAnyTime(const Store& s, uint32_t h
   return Join(Join(s.set, Shift(s.set, range.inner)), Shift(s.set, range.outer));
 }
 
+// A container that holds more than what was just put there, as nobody has paid for looking at each store.
+bool AliasDb::State::KeepMore(uint32_t container) {
+  if (!objects[container].container || objects[container].kind == Kind::kSummary) return true;
+  const SetId now = ContentNow(MakeRef(container), kAnySlot, NodeId());
+  const SetId kept = Join(ContentsOf(container).kept, now);
+  const uint64_t told = Fingerprint(kept);
+  Contents& c = ContentsOf(container);
+  if (std::exchange(c.blurred, true) && c.kept == kept && c.kept_told == told) return false;
+  c.kept = kept;
+  c.kept_told = told;
+  return true;
+}
+
 AliasDb::State::SetId AliasDb::State::ContentOf(Ref holder, int32_t slot, NodeId reader) {
+  const uint32_t o = ObjectOf(holder);
+  const Contents* known = objects[o].container && o != kUnknown ? FindContents(o) : nullptr;
+  if (known == nullptr || !known->blurred) return ContentNow(holder, slot, reader);
+  ++steps;
+  if (reader.valid()) NoteReader(o, reader);
+  const SetId kept = FindContents(o)->kept;
+  SetId out = IsOld(holder) ? OldContents(kept, objects[o].loop) : kept;
+  if ((objects[o].external && MayHoldOthers(o, kAnySlot)) || objects[o].escaped) {
+    out = Join(out, SetPool::Single(MakeRef(kUnknown)));
+  }
+  return out;
+}
+
+AliasDb::State::SetId AliasDb::State::ContentNow(Ref holder, int32_t slot, NodeId reader) {
   const uint32_t o = ObjectOf(holder);
   ++steps;
   if (o == kUnknown) return SetPool::Single(MakeRef(kUnknown));

@@ -16,8 +16,53 @@ using alias_internal::ObjectOf;
 using alias_internal::SetPool;
 using alias_internal::Store;
 
-void AliasDb::State::Push(NodeId n) {
+bool AliasDb::State::Affords(int64_t steps_to_come) const {
+  return steps_to_come <= credit || g.num_nodes() <= alias_internal::solved_at_once;
+}
+
+void AliasDb::State::Spend(int64_t steps_to_come) {
+  if (monotone || overdrawn) return;
+  if (!Affords(steps_to_come)) overdrawn = keeps_freed = stale = true;
+  credit = std::max<int64_t>(0, credit - steps_to_come);
+}
+
+int64_t AliasDb::State::CostOf(NodeId n, const std::vector<uint32_t>* changed) const {
+  if (changed != nullptr) return 1 + static_cast<int64_t>(changed->size());
+  const Node& node = g.node(n);
+  return 1 + static_cast<int64_t>(node.inputs.size() + node.outputs.size());
+}
+
+// A use by a loop's body or arguments is one of the values that it carries.
+void AliasDb::State::NotePart(NodeId n, bool as_result, uint32_t use) {
+  uint32_t part = use;
+  if (use != kAllParts) {
+    const EffectKind kind = GetOpEffects(g.node(n).op).kind;
+    uint32_t skipped = 0;
+    if (kind == EffectKind::kLoop) {
+      skipped = as_result ? 1 : 2;
+    } else if (kind == EffectKind::kCond && !as_result) {
+      skipped = kAllParts;  // it is an argument of the blocks
+    } else if (kind == EffectKind::kIf && !as_result) {
+      skipped = kAllParts;
+    } else if (!as_result && kind != EffectKind::kWhile && kind != EffectKind::kListConstruct &&
+               kind != EffectKind::kTupleConstruct && kind != EffectKind::kDictConstruct) {
+      skipped = kAllParts;
+    }
+    part = use >= skipped ? use - skipped : kAllParts;
+  }
+  std::vector<uint32_t>& noted = changed_parts[n.index];
+  if (!noted.empty() && noted[0] == kAllParts) return;
+  if (part == kAllParts || noted.size() > g.node(n).inputs.size() + g.node(n).outputs.size()) {
+    noted.clear();
+    part = kAllParts;
+  }
+  noted.push_back(part);
+}
+
+void AliasDb::State::Push(NodeId n, uint32_t use) {
+  bool as_result = false;
   if (g.IsReturn(n)) {
+    as_result = true;
     NodeId owner = g.block(g.node(n).parent).owner;
     if (!owner.valid()) {
       dirty = reach_changed = true;
@@ -26,7 +71,9 @@ void AliasDb::State::Push(NodeId n) {
     n = owner;
   }
   NodeRecord& r = RecordOf(n);
-  if (!(r.flags & NodeRecord::kEvaluated) || (r.flags & NodeRecord::kQueued)) return;
+  if (!(r.flags & NodeRecord::kEvaluated)) return;
+  if (r.flags & NodeRecord::kWide) NotePart(n, as_result, use);
+  if (r.flags & NodeRecord::kQueued) return;
   r.flags |= NodeRecord::kQueued;
   // While a loop is solved again, sets grow from nothing. Nodes outside wait for the result.
   const bool waits = resolving.valid() && OutermostLoop(n) != resolving;
@@ -35,9 +82,26 @@ void AliasDb::State::Push(NodeId n) {
 
 void AliasDb::State::PushUsers(ValueId v) {
   for (const Use& u : g.value(v).uses) {
-    Push(u.user);
-    if (!monotone && !g.IsReturn(u.user)) RecordOf(u.user).flags |= NodeRecord::kInputsChanged;
+    Push(u.user, u.index);
+    if (!monotone && !overdrawn && !g.IsReturn(u.user)) RecordOf(u.user).flags |= NodeRecord::kInputsChanged;
   }
+}
+
+// Appends a reader. When there are twice as many as were different, each is kept once, in the order of their last
+// looks.
+void AliasDb::State::AddReader(NodeId reader, std::vector<NodeId>* readers, uint32_t* distinct) {
+  if (readers->empty() || readers->back() != reader) readers->push_back(reader);
+  if (readers->size() <= 2 * *distinct + 8) return;
+  absl::flat_hash_set<uint32_t> seen;
+  std::vector<NodeId> kept;
+  for (size_t i = readers->size(); i-- > 0;) {
+    const NodeId n = (*readers)[i];
+    if (g.IsLive(n) && seen.insert(n.index).second) kept.push_back(n);
+  }
+  std::reverse(kept.begin(), kept.end());
+  steps += static_cast<int64_t>(readers->size());
+  *readers = std::move(kept);
+  *distinct = static_cast<uint32_t>(readers->size());
 }
 
 void AliasDb::State::PushReaders(uint32_t object, bool changed) {
@@ -47,20 +111,12 @@ void AliasDb::State::PushReaders(uint32_t object, bool changed) {
     joined_containers.push_back(MakeRef(object));
     if (objects[object].loop != 0) joined_containers.push_back(MakeRef(object, true));
   }
-  std::vector<NodeId>& known = c->readers;
-  if (known.size() > 2 * c->distinct + 8) {
-    // Each node once, in the order of their last evaluations.
-    absl::flat_hash_set<uint32_t> seen;
-    std::vector<NodeId> kept;
-    for (size_t i = known.size(); i-- > 0;) {
-      if (g.IsLive(known[i]) && seen.insert(known[i].index).second) kept.push_back(known[i]);
-    }
-    std::reverse(kept.begin(), kept.end());
-    steps += static_cast<int64_t>(known.size());
-    known = std::move(kept);
-    c->distinct = static_cast<uint32_t>(known.size());
+  if (!monotone) Spend(static_cast<int64_t>(c->readers.size()));
+  if (overdrawn || c->blurred) {
+    if (!KeepMore(object)) return;
+    c = FindContents(object);
   }
-  const std::vector<NodeId> readers = known;
+  const std::vector<NodeId> readers = c->readers;
   steps += static_cast<int64_t>(readers.size());
   for (NodeId n : readers) {
     if (!g.IsLive(n)) continue;
@@ -76,7 +132,13 @@ void AliasDb::State::SetPointsTo(ValueId v, SetId s, NodeId by, bool first) {
     return;
   }
   const SetId before = r.points_to;
-  // Two values that are each read from the storage of the other could otherwise change in turns forever.
+  if (!monotone && before != s) Spend(static_cast<int64_t>(g.value(v).uses.size()));
+  if (overdrawn && before != 0 && s != before) {
+    constexpr size_t kCrowd = 4;
+    s = Join(before, s);
+    if (s != before && sets.Size(s) > kCrowd) s = Summarise(s);
+  }
+  // Two values that are read from what the other is stored in could otherwise change in turns for ever.
   if (growing && before != 0 && s != before) s = Join(before, s);
   values[v.index].points_to = s;
   bool changed = before != s;
@@ -143,7 +205,10 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
   const Node& node = g.node(n);
   NodeRecord& record = RecordOf(n);
   ++evaluations;
-  steps += 1 + static_cast<int64_t>(node.inputs.size() + node.outputs.size());
+  steps += CostOf(n, parts);
+  if (node.inputs.size() + node.outputs.size() > (alias_internal::solved_at_once < 0 ? 0 : NodeRecord::kMany)) {
+    record.flags |= NodeRecord::kWide;
+  }
   making_first = building && first;
   // While sets also shrink, a reader may have been evaluated when its inputs were something else for a moment.
   const bool inputs_changed = !monotone && (record.flags & NodeRecord::kInputsChanged) != 0;

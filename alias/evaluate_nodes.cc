@@ -206,8 +206,11 @@ void AliasDb::State::EvaluateIf(NodeId n, const Node& node, bool is_cond, bool f
   }
   if (first) return;
   const std::optional<size_t> taken = BranchTaken(node);
-  steps += static_cast<int64_t>(node.outputs.size());
-  for (size_t k = 0; k < node.outputs.size(); ++k) {
+  const size_t count = parts != nullptr ? parts->size() : node.outputs.size();
+  steps += static_cast<int64_t>(count);
+  for (size_t i = 0; i < count; ++i) {
+    const size_t k = parts != nullptr ? (*parts)[i] : i;
+    if (k >= node.outputs.size()) continue;
     SetId s = 0;
     for (size_t b = 0; b < node.blocks.size(); ++b) {
       if (!taken || b == *taken) s = Join(s, ResultOf(node.blocks[b], k));
@@ -233,8 +236,11 @@ void AliasDb::State::EvaluateLoop(NodeId n, const Node& node, bool is_while, boo
   const size_t inputs_from = is_while ? 0 : 2, params_from = is_while ? 0 : 1, results_from = is_while ? 0 : 1;
   const uint32_t loop = LoopIndex(n);
   const bool runs = !first && !is_while && RunsOnce(node);
-  for (size_t i = inputs_from; i < node.inputs.size(); ++i) {
-    const size_t k = i - inputs_from;
+  const size_t carried_values = node.inputs.size() - std::min(inputs_from, node.inputs.size());
+  const size_t count = parts != nullptr ? parts->size() : carried_values;
+  for (size_t at = 0; at < count; ++at) {
+    const size_t k = parts != nullptr ? (*parts)[at] : at, i = inputs_from + k;
+    if (k >= carried_values) continue;
     const SetId init = PointsTo(node.inputs[i]);
     const SetId back = ResultOf(body, results_from + k);
     const SetId s = Join(init, Shift(back, loop));
@@ -276,8 +282,9 @@ int32_t AliasDb::State::SlotRead(NodeId n, const Node& node, const ResultEffects
   const uint32_t o = ObjectOf(holder);
   bool untouched = true;
   if (const Contents* c = FindContents(o); c != nullptr) {
-    untouched = !c->HasMany() && std::none_of(c->stores.begin(), c->stores.end(),
-                                              [&](const Store& st) { return MayComeBefore(st.node, n, holder); });
+    untouched = !c->HasMany() && !c->blurred && std::none_of(c->stores.begin(), c->stores.end(), [&](const Store& st) {
+      return MayComeBefore(st.node, n, holder);
+    });
   }
   // A change of the list may come to stand before it. Then this is evaluated again.
   NoteReader(o, n);

@@ -10,13 +10,18 @@ using alias_internal::SetPool;
 
 namespace {
 
-// Each edit pays for so many nodes of a rebuild.
-constexpr int64_t kPaidByEdit = 1;
+constexpr int64_t kPaidByEdit = 1;    // nodes of a rebuild
+constexpr int64_t kStepsOfEdit = 64;  // for what it makes necessary
 
 }  // namespace
 
-// A view may move within the same storage, and the list of sizes that places it may become certain or uncertain, both
-// without any other change.
+void AliasDb::State::PaidByEdit() {
+  paid += kPaidByEdit;
+  credit += kStepsOfEdit;
+}
+
+// A view may lie elsewhere in the same storage, and what says where (a list of sizes) may be, or no longer be, for
+// certain: both without any other change.
 void AliasDb::State::NoteGeometry(NodeId n) {
   if (GetOpEffects(g.node(n).op).pure) return;
   dirty = true;
@@ -140,7 +145,7 @@ void AliasDb::State::ResolveFrom(NodeId n) {
 void AliasDb::OnNodeInserted(NodeId n) {
   State& s = *state_;
   State::NodeRecord& r = s.RecordOf(n);
-  s.paid += kPaidByEdit;
+  s.PaidByEdit();
   r.flags = State::NodeRecord::kEvaluated | State::NodeRecord::kQueued;
   s.queue.push_back(n);
   s.NoteGeometry(n);
@@ -149,7 +154,7 @@ void AliasDb::OnNodeInserted(NodeId n) {
 void AliasDb::OnNodeErasing(NodeId n) {
   State& s = *state_;
   State::NodeRecord& r = s.RecordOf(n);
-  s.paid += kPaidByEdit;
+  s.PaidByEdit();
   s.stale |= (r.flags & (State::NodeRecord::kEscapes | State::NodeRecord::kMovesStorage)) != 0;
   if (r.flags & State::NodeRecord::kGeometry) {
     s.stale |= --s.geometry_writers == 0;
@@ -170,7 +175,7 @@ void AliasDb::OnNodeErasing(NodeId n) {
 void AliasDb::OnNodeMoved(NodeId n, BlockId old_parent) {
   State& s = *state_;
   const Node& node = s.g.node(n);
-  s.paid += kPaidByEdit;
+  s.PaidByEdit();
   if (node.parent != old_parent && !node.blocks.empty()) s.tree.Forget();
   // A node that only reads tensors and makes new ones does so anywhere in its block.
   const bool takes_tensors = std::all_of(node.inputs.begin(), node.inputs.end(),
@@ -201,7 +206,10 @@ void AliasDb::OnNodeMoved(NodeId n, BlockId old_parent) {
   if (node.parent != old_parent) {
     // The node moved into or out of a loop: holders of its allocations are evaluated again.
     for (ValueId v : node.outputs) s.PushUsers(v);
-    if (s.OutermostLoop(n).valid()) s.resolve_loops.insert(s.OutermostLoop(n).index);
+    if (const NodeId loop = s.OutermostLoop(n); loop.valid()) {
+      s.resolve_loops.insert(loop.index);
+      s.must_resolve.insert(loop.index);
+    }
     if (s.g.IsLive(old_parent) && s.g.block(old_parent).owner.valid()) {
       if (NodeId loop = s.OutermostLoop(s.g.block(old_parent).owner); loop.valid()) {
         s.resolve_loops.insert(loop.index);
@@ -212,11 +220,11 @@ void AliasDb::OnNodeMoved(NodeId n, BlockId old_parent) {
   s.dirty = s.geometry_changed = s.reach_changed = true;
 }
 
-void AliasDb::OnInputChanged(NodeId n, uint32_t, ValueId old) {
+void AliasDb::OnInputChanged(NodeId n, uint32_t index, ValueId old) {
   State& s = *state_;
-  s.paid += kPaidByEdit;
+  s.PaidByEdit();
   s.tree.OperatorChanged(n);
-  s.Push(n);
+  s.Push(n, old.valid() && old != s.g.node(n).inputs[index] ? index : State::kAllParts);
   s.NoteGeometry(n);
   if (!s.g.IsReturn(n)) {
     // The numbers that place views may be computed, and so may sizes.
@@ -264,7 +272,7 @@ void AliasDb::OnBlockAdded(NodeId n, BlockId b) { state_->Push(n); }
 void AliasDb::OnTypeChanged(ValueId v) {
   State& s = *state_;
   s.dirty = s.geometry_changed = s.reach_changed = true;
-  s.paid += kPaidByEdit;
+  s.PaidByEdit();
   s.stale |= !s.moved_storage.empty();
   State::ValueRecord& r = s.RecordOf(v);
   r.type = 0;
@@ -287,7 +295,7 @@ void AliasDb::OnAttributeChanged(NodeId n, absl::string_view) {
   State& s = *state_;
   if (s.g.IsParam(n) || s.g.IsReturn(n)) return;
   s.dirty = s.geometry_changed = s.reach_changed = true;
-  s.paid += kPaidByEdit;
+  s.PaidByEdit();
   s.stale |= !s.moved_storage.empty();
   s.Push(n);
   s.summaries.clear();

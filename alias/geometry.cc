@@ -23,6 +23,7 @@ const Geom& AliasDb::State::GeomOf(uint32_t object) {
   std::vector<uint32_t> todo = {object};
   while (!todo.empty()) {
     uint32_t o = todo.back();
+    ++steps;
     if (HasGeom(o)) {
       todo.pop_back();
       continue;
@@ -78,6 +79,13 @@ const Geom& AliasDb::State::GeomOf(uint32_t object) {
       geom.storage = geoms[geom_of[base].index].storage;
     } else {
       geom = MakeGeom(o);
+    }
+    // A chain of views that goes on and on adds an interval or a dimension each: then it may lie anywhere.
+    constexpr size_t kManyIntervals = 16, kManyDims = 64;
+    if (geom.box.size() > kManyIntervals || geom.front.size() > kManyDims || geom.geometry.sizes.size() > kManyDims) {
+      const uint32_t storage = geom.storage;
+      geom = Geom();
+      geom.storage = storage;
     }
     geom.fixed.clear();
     geom.all_fixed = true;

@@ -67,7 +67,6 @@ uint32_t AliasDb::State::Own(ValueId v, Kind kind, bool tensor, bool container) 
 }
 
 void AliasDb::State::SetStorage(uint32_t object, SetId storage) {
-  Object& o = objects[object];
   if (!moved_storage.empty()) {
     if (auto it = moved_storage.find(HandleKey(object)); it != moved_storage.end()) {
       // The handle may have moved to the memory that it was made in. Members that no longer come from there would keep
@@ -78,6 +77,8 @@ void AliasDb::State::SetStorage(uint32_t object, SetId storage) {
       storage = Join(storage, it->second);
     }
   }
+  if (overdrawn && objects[object].storage != 0) storage = Join(objects[object].storage, storage);
+  Object& o = objects[object];
   if (o.storage == storage) return;
   if (!making_first) {
     touched[object] = ++touched_epoch;
@@ -273,7 +274,7 @@ uint32_t AliasDb::State::LoopIndex(NodeId loop_node) {
     const uint32_t jump = loops[parent].jump, further = loops[jump].jump;
     const bool even = loops[parent].depth - loops[jump].depth == loops[jump].depth - loops[further].depth;
     const uint32_t top = parent == 0 ? l : loops[parent].top;
-    loops.push_back({n, parent, even ? further : parent, top, loops[parent].depth + 1, {}});
+    loops.push_back({n, parent, even ? further : parent, top, loops[parent].depth + 1, {}, 0});
   }
   return l;
 }
@@ -301,6 +302,7 @@ NodeId AliasDb::State::OutermostLoop(NodeId n) const {
 void AliasDb::State::ResolveAround(NodeId n) {
   stale |= !moved_storage.empty();
   if (loops.size() <= 1) return;
+  if (overdrawn) return;
   if (NodeId loop = OutermostLoop(n); loop.valid()) resolve_loops.insert(loop.index);
 }
 

@@ -290,7 +290,15 @@ void AliasDb::State::FillOutputs() {
   constexpr size_t kMany = 32;
   if (outputs_known) return;
   output_refs.clear();
-  outputs_reach_all = false;
+  // Many outputs are looked at again only when edits have paid for it.
+  const int64_t cost = static_cast<int64_t>(g.outputs().size());
+  outputs_reach_all = g.outputs().size() > kMany && !Affords(cost);
+  if (outputs_reach_all) {
+    outputs_known = true;
+    return;
+  }
+  if (g.outputs().size() > kMany) credit = std::max<int64_t>(0, credit - cost);
+  steps += cost;
   for (ValueId out : g.outputs()) {
     const std::optional<SetId> reach = ReachAtAnyTime(PointsTo(out));
     if (!reach) {
@@ -695,7 +703,7 @@ AliasDb::Stats AliasDb::GetStats() const {
   out.summarised = s.summarised;
   out.rebuilds = s.rebuilds;
   out.evaluations = s.evaluations;
-  out.steps = s.steps + s.tree.steps() + s.sets.steps() + s.writes.steps() + s.reads.steps();
+  out.steps = s.AllSteps();
   out.bytes = s.values.capacity() * sizeof(State::ValueRecord) + s.objects.capacity() * sizeof(State::Object) +
               s.nodes.capacity() * sizeof(State::NodeRecord) + s.writes.bytes() + s.reads.bytes() + s.sets.bytes();
   return out;

@@ -255,8 +255,10 @@ struct NodeRecord {
     kGeometry = 8,
     kStores = 16,
     kMovesStorage = 32,
-    kInputsChanged = 64
+    kInputsChanged = 64,
+    kWide = 128,  // it has many arguments or results: what changes among them is noted one by one
   };
+  static constexpr size_t kMany = 32;
   uint32_t generation = 0;
   // The place in the text, counted when everything was evaluated: pre-order, blocks' parameters and results included. 0
   // if it is not known, as for all nodes that were inserted or moved since. Known places stay in order, whatever is
@@ -304,6 +306,9 @@ struct Contents {
   SetId of_call = 0;            // of kMade: what the call reaches and makes
   std::vector<SetId> sums[2];   // trees: leaf k, at half the size and on, is store k's. [1]: of what is appended
   uint64_t told = 0;            // a hash of what the readers of many stores were told
+  bool blurred = false;         // a reader gets `kept` whatever it looks for, until all is built again
+  SetId kept = 0;               // all that it has held since then
+  uint64_t kept_told = 0;       // a hash of it, storages included
   bool HasMany() const { return stores.size() > kMany; }
 };
 
@@ -314,6 +319,7 @@ struct Loop {
   uint32_t top = 0;   // the outermost around it, or itself
   uint32_t depth = 0;
   std::vector<SetId> carried;  // what went in and came back when it was last evaluated, for each carried value
+  int64_t cost = 0;            // of an outermost loop: the steps that it took when it was last solved
 };
 
 // The place of a handle's bytes: exactly, as a geometry over its one storage, and as a box in the index space of some
@@ -390,7 +396,12 @@ class Looks {
   int nodes_ = 0, writes_ = 0;
 };
 
-// The names of kinds in the pictures and the explanations (names.cc).
+// An edit of a graph of up to so many nodes may cost as much as building. In a larger one it may cost no more steps
+// than edits have paid for, each a few, and building the first ones: see AliasDb::State::credit. Below 0 nothing is
+// paid for at first, so that tests with small graphs see what happens then.
+inline int64_t solved_at_once = 256;
+
+// What the pictures and the explanations call things (names.cc).
 const char* KindName(ObjectKind k);
 std::string Json(absl::string_view s);
 // In program order: inputs, then each node's outputs and, before their nodes, its blocks' parameters.
@@ -453,6 +464,7 @@ struct AliasDb::State {
   // Everything that a set reaches, at any time; nothing if that is more than is looked at.
   absl::flat_hash_map<SetId, std::optional<SetId>> reach_at_any_time;
   std::vector<NodeId> external_readers;
+  uint32_t external_distinct = 0;  // as Contents::distinct
   bool external_stores = false;
   absl::flat_hash_set<int32_t> external_attributes;  // slots that SetAttr writes in objects of the caller's
   bool external_moved = false;  // set_ on a handle of the caller's: any of its handles may be that one
@@ -477,8 +489,13 @@ struct AliasDb::State {
   NodeId resolving;             // the outermost loop that is being solved again
   std::vector<NodeId> waiting;  // for its result
   bool needs_rebuild = false;
-  bool stale = false;               // something an edit took away still counts as being there
-  int64_t paid = 0;                 // by the edits since the last rebuild, in nodes
+  bool stale = false;  // something an edit took away still counts as being there
+  int64_t paid = 0;    // by the edits since the last rebuild, in nodes
+  // Each edit pays for some steps, as building has paid for the first ones. When they are used up, what the edits still
+  // make necessary is done without taking anything away: then no set changes more often than its bound allows.
+  int64_t credit = 0;               // in steps
+  bool overdrawn = false;           // until the queue is empty: sets, storages and contents only grow
+  bool keeps_freed = false;         // since the last rebuild it was overdrawn: sets may hold what is gone
   bool options_distrusted = false;  // some node changes a geometry: types of arguments do not tell what a view is
   bool monotone = false;            // sets only grow: while building, and while a loop is solved again
   bool building = false;            // from nothing
@@ -493,7 +510,13 @@ struct AliasDb::State {
   absl::flat_hash_map<uint32_t, uint64_t> touched;  // objects whose storage changed, and when
   uint64_t touched_epoch = 0;
   absl::flat_hash_map<uint32_t, uint64_t> forced;
-  absl::flat_hash_set<uint32_t> resolve_loops;  // outermost loops to solve again
+  absl::flat_hash_set<uint32_t> resolve_loops;  // outermost loops to solve again: what is known there may be too much
+  absl::flat_hash_set<uint32_t> must_resolve;   // of those: what is known there may be wrong
+  // By index, of nodes in the queue that are wide: which of their arguments and results (of a loop: carried values)
+  // have changed, if not all.
+  static constexpr uint32_t kAllParts = UINT32_MAX;
+  absl::flat_hash_map<uint32_t, std::vector<uint32_t>> changed_parts;
+  const std::vector<uint32_t>* parts = nullptr;  // of the node at hand; none: all
 
   // --- caches, dropped when dirty ---
   //
@@ -524,7 +547,13 @@ struct AliasDb::State {
   void Reset();
   void Flush();
   void Propagate();
-  void Push(NodeId n);
+  void Push(NodeId n, uint32_t use = kAllParts);  // use: which of its arguments has changed
+  void NotePart(NodeId n, bool as_result, uint32_t use);
+  void PaidByEdit();
+  int64_t AllSteps() const { return steps + tree.steps() + sets.steps() + writes.steps() + reads.steps(); }
+  bool Affords(int64_t steps_to_come) const;
+  void Spend(int64_t steps_to_come);  // for an edit; from where it cannot afford that, sets only grow
+  int64_t CostOf(NodeId n, const std::vector<uint32_t>* changed) const;
   void NoteGeometry(NodeId n);  // an edit of n may change geometries
   bool ChangesGeometry(NodeId n) const;
   bool DecidesGeometry(NodeId n) const;
@@ -535,7 +564,8 @@ struct AliasDb::State {
   void WantRebuild();
   void PushUsers(ValueId v);
   void PushReaders(uint32_t object, bool changed = true);
-  // Evaluates n and the nodes inside it, in program order.
+  bool KeepMore(uint32_t container);  // of a blurred one: false if its readers know all that it holds now
+  // Evaluates n and what is inside it, in program order.
   void Walk(NodeId n);
   void WalkBlock(BlockId b);
   struct Walking;
@@ -586,6 +616,7 @@ struct AliasDb::State {
   }
   // Called when the container's node has been evaluated: computes again what the container was made with.
   void MakeContents(uint32_t own, bool first, bool inputs_changed);
+  void MakePartsOf(uint32_t own);
   void ContainerMade(uint32_t own, uint64_t made_of, bool inputs_changed);
   void AddStore(uint32_t holder, const alias_internal::Store& s);
   void DropStore(uint32_t holder, uint32_t at);
@@ -640,9 +671,11 @@ struct AliasDb::State {
   SetId StoragesOfSet(SetId s);
   uint64_t Fingerprint(SetId s);
   SetId ContentOf(Ref holder, int32_t slot, NodeId reader);
-  SetId OfType(SetId s, const Type& type);  // what of the set can be of the type
+  SetId ContentNow(Ref holder, int32_t slot, NodeId reader);  // of a container that is not a summary
+  SetId OfType(SetId s, const Type& type);                    // what of the set can be of the type
   SetId StoredAtAnyTime(const alias_internal::Store& s, uint32_t holder_loop);
   void NoteReader(uint32_t object, NodeId reader);
+  void AddReader(NodeId reader, std::vector<NodeId>* readers, uint32_t* distinct);
   SetId ContentOfSet(SetId s, int32_t slot, NodeId reader);
   SetId BaseContent(uint32_t object, int32_t slot, int32_t* count);
   SetId MadeWith(uint32_t object, std::vector<SetId>* slots);
