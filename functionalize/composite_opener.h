@@ -68,7 +68,11 @@ class CompositeOpener {
   // Decomposes a composite that writes and is equivalent to a sequence of other operators, by core/op's rule for it.
   absl::Status Decomposed(NodeId n);
   absl::Status Identity(NodeId n);
-  // For a tensor that is not complex PyTorch returns the tensor itself.
+  // Its argument `flag` is known only at run time: a branch on it, in which the operator stands twice, each opened for
+  // what the flag is there.
+  absl::Status BranchOnFlag(NodeId n, int flag);
+  bool IsFlagOfCall(ValueId v) const;  // a bool that is no constant
+  // Of a tensor that is not complex PyTorch hands back the tensor itself.
   absl::Status Conj(NodeId n) { return IsComplex(*TypeOfValue(In(n, 0)).dtype) ? absl::OkStatus() : Identity(n); }
   absl::Status ReplaceOutputs(NodeId n, const std::vector<ValueId>& with);
   absl::Status ReplaceList(NodeId n, const std::vector<ValueId>& results);

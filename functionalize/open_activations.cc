@@ -49,6 +49,7 @@ absl::Status CompositeOpener::ListTensor(NodeId n) {
 }
 
 absl::Status CompositeOpener::Rrelu(NodeId n) {
+  if (IsFlagOfCall(In(n, 3))) return BranchOnFlag(n, 3);
   auto lower = GetConstant(g_, In(n, 1)), upper = GetConstant(g_, In(n, 2)), training = GetConstant(g_, In(n, 3));
   auto number = [](const std::optional<ConstantValue>& c) -> std::optional<double> {
     if (c && std::holds_alternative<double>(*c)) return std::get<double>(*c);
@@ -90,6 +91,7 @@ absl::Status CompositeOpener::RandomRrelu(NodeId n, double lower, double upper) 
 absl::Status CompositeOpener::Dropout(NodeId n) {
   SMELT_ASSIGN_OR_RETURN(int p, ArgumentIndex(n, "p"));
   SMELT_ASSIGN_OR_RETURN(int train, ArgumentIndex(n, "train"));
+  if (IsFlagOfCall(In(n, train))) return BranchOnFlag(n, train);
   auto training = GetConstant(g_, In(n, train));
   auto rate = GetConstant(g_, In(n, p));
   if (!training || !std::holds_alternative<bool>(*training) || !rate || !std::holds_alternative<double>(*rate)) {
@@ -131,6 +133,7 @@ absl::Status CompositeOpener::Dropout(NodeId n) {
 absl::Status CompositeOpener::NativeDropout(NodeId n) {
   SMELT_ASSIGN_OR_RETURN(int p, ArgumentIndex(n, "p"));
   SMELT_ASSIGN_OR_RETURN(int train, ArgumentIndex(n, "train"));
+  if (IsFlagOfCall(In(n, train))) return BranchOnFlag(n, train);
   auto training = GetConstant(g_, In(n, train));
   auto rate = GetConstant(g_, In(n, p));
   if (!training || !rate || !std::holds_alternative<double>(*rate)) {

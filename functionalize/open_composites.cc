@@ -157,6 +157,43 @@ absl::Status CompositeOpener::Open(NodeId n) {
   return (this->*it->second)(n);
 }
 
+bool CompositeOpener::IsFlagOfCall(ValueId v) const {
+  return g_.value(v).type.kind() == TypeKind::kBool && !GetConstant(g_, v);
+}
+
+absl::Status CompositeOpener::BranchOnFlag(NodeId n, int flag) {
+  const OpName op = g_.node(n).op;
+  const std::vector<ValueId> inputs(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
+  const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
+  std::vector<Type> types;
+  for (ValueId v : outputs) types.push_back(g_.value(v).type);
+  // Whatever the flag is, the result of an operator that works in place is its operand.
+  const bool in_place = GetOpInfo(op).kind == OpKind::kInplace || absl::EndsWith(op.name(), "_");
+  const NodeId branch =
+      g_.InsertBefore(n, OpName::Get("prim::If"), {inputs[flag]}, in_place ? std::vector<Type>() : types);
+  if (g_.node(n).source != nullptr) g_.SetSource(branch, g_.node(n).source);
+  std::vector<NodeId> copies;
+  for (const bool on : {true, false}) {
+    const BlockId block = g_.AddBlock(branch);
+    const NodeId end = g_.block(block).return_node;
+    std::vector<ValueId> mine = inputs;
+    mine[flag] = InsertConstant(g_, end, on);
+    const NodeId copy = g_.InsertBefore(end, op, mine, types);
+    if (g_.node(n).source != nullptr) g_.SetSource(copy, g_.node(n).source);
+    for (size_t k = 0; k < outputs.size() && !in_place; ++k) g_.AddResult(block, g_.node(copy).outputs[k]);
+    copies.push_back(copy);
+  }
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    g_.ReplaceAllUses(outputs[k], in_place ? inputs[0] : g_.node(branch).outputs[k]);
+  }
+  g_.Erase(n);
+  for (NodeId copy : copies) {
+    SMELT_RETURN_IF_ERROR(Open(copy));
+    if (g_.IsLive(copy)) UseOneName(copy);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CompositeOpener::Decomposed(NodeId n) {
   const OpName op = g_.node(n).op;
   const FunctionSchema* schema = FindSchema(op);

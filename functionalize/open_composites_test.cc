@@ -246,5 +246,35 @@ graph(%x : Float(2, 3, 4, strides=[12, 4, 1]), %i : Long(2, 2, strides=[2, 1]),
   EXPECT_EQ((*g)->symbols.Get("s0").hint, -1);
 }
 
+// TorchScript's `if self.training` before anybody says which it is.
+TEST(OpenComposites, AModeThatIsKnownAtRunTimeIsABranch) {
+  auto g = ParseGraph(R"(
+graph(%x : Float(2, 3, 4, 4, strides=[48, 16, 4, 1]), %mean : Float(3, strides=[1]), %var : Float(3, strides=[1]), %training : bool):
+  %none : NoneType = prim::Constant()
+  %momentum : float = prim::Constant[value=0.1]()
+  %eps : float = prim::Constant[value=1e-05]()
+  %yes : bool = prim::Constant[value=1]()
+  %half : float = prim::Constant[value=0.5]()
+  %n : Float(2, 3, 4, 4, strides=[48, 16, 4, 1]) = aten::batch_norm(%x, %none, %none, %mean, %var, %training, %momentum, %eps, %yes)
+  %d : Float(2, 3, 4, 4, strides=[48, 16, 4, 1]) = aten::dropout(%n, %half, %training)
+  %w : Float(2, 3, 4, 4, strides=[48, 16, 4, 1]) = aten::dropout_(%d, %half, %training)
+  return (%w)
+)");
+  ASSERT_TRUE(g.ok()) << g.status();
+  const absl::Status opened = OpenComposites(**g).status();
+  ASSERT_TRUE(opened.ok()) << opened;
+  ASSERT_TRUE(VerifyGraph(**g).ok());
+  int branches = 0, writes = 0;
+  for (NodeId n : (*g)->AllNodes()) {
+    const Node& node = (*g)->node(n);
+    branches += node.op.name() == "prim::If" && (*g)->value(node.inputs[0]).name == "training";
+    writes += node.op.name() == "aten::copy_";
+    EXPECT_NE(node.op.name(), "aten::dropout");
+    EXPECT_NE(node.op.name(), "aten::dropout_");
+  }
+  EXPECT_EQ(branches, 3);
+  EXPECT_EQ(writes, 2);  // of the statistics, where it trains
+}
+
 }  // namespace
 }  // namespace smelt

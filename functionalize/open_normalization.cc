@@ -13,6 +13,7 @@ namespace smelt {
 absl::Status CompositeOpener::BatchNorm(NodeId n) {
   const std::string name = g_.node(n).op.name();
   SMELT_ASSIGN_OR_RETURN(int t, ArgumentIndex(n, "training"));
+  if (IsFlagOfCall(In(n, t))) return BranchOnFlag(n, t);
   auto training = GetConstant(g_, In(n, t));
   if (!training || !std::holds_alternative<bool>(*training))
     return absl::UnimplementedError("batch_norm whose mode is known only at run time");
