@@ -72,6 +72,9 @@ class CompositeOpener {
   // what the flag is there.
   absl::Status BranchOnFlag(NodeId n, int flag);
   bool IsFlagOfCall(ValueId v) const;  // a bool that is no constant
+  // A block that hands on a new tensor which nobody else has hands on a copy: what is written there later is not seen
+  // elsewhere, and in the other block the result is a new tensor too.
+  absl::Status CopyWhatOnlyBranchHas(NodeId branch);
   // Of a tensor that is not complex PyTorch hands back the tensor itself.
   absl::Status Conj(NodeId n) { return IsComplex(*TypeOfValue(In(n, 0)).dtype) ? absl::OkStatus() : Identity(n); }
   absl::Status ReplaceOutputs(NodeId n, const std::vector<ValueId>& with);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
@@ -190,6 +191,23 @@ absl::Status CompositeOpener::BranchOnFlag(NodeId n, int flag) {
   for (NodeId copy : copies) {
     SMELT_RETURN_IF_ERROR(Open(copy));
     if (g_.IsLive(copy)) UseOneName(copy);
+  }
+  return CopyWhatOnlyBranchHas(branch);
+}
+
+absl::Status CompositeOpener::CopyWhatOnlyBranchHas(NodeId branch) {
+  const std::vector<BlockId> blocks(g_.node(branch).blocks.begin(), g_.node(branch).blocks.end());
+  const auto inside = [&](const Use& use) { return absl::c_linear_search(blocks, g_.node(use.user).parent); };
+  for (BlockId block : blocks) {
+    const NodeId end = g_.block(block).return_node;
+    for (uint32_t k = 0; k < g_.results(block).size(); ++k) {
+      const ValueId v = g_.results(block)[k];
+      const NodeId def = g_.value(v).def;
+      if (g_.IsParam(def) || g_.node(def).parent == block || !GetOpEffects(g_.node(def).op).pure) continue;
+      if (!absl::c_all_of(g_.value(v).uses, inside)) continue;
+      SMELT_ASSIGN_OR_RETURN(auto copy, Insert(end, "aten::clone", {v, None(end)}));
+      if (g_.value(copy[0]).type == g_.value(v).type) g_.SetInput(end, k, copy[0]);
+    }
   }
   return absl::OkStatus();
 }

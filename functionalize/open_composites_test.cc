@@ -276,5 +276,27 @@ graph(%x : Float(2, 3, 4, 4, strides=[48, 16, 4, 1]), %mean : Float(3, strides=[
   EXPECT_EQ(writes, 2);  // of the statistics, where it trains
 }
 
+// PyTorch hands the product itself on where it does not train; nobody can tell, as nobody else has it.
+TEST(OpenComposites, ABranchDoesNotShareWhatOnlyItHas) {
+  auto g = ParseGraph(R"(
+graph(%x : Float(2, 3, strides=[3, 1]), %training : bool):
+  %half : float = prim::Constant[value=0.5]()
+  %m : Float(2, 3, strides=[3, 1]) = aten::mul(%x, %x)
+  %d : Float(2, 3, strides=[3, 1]) = aten::dropout(%m, %half, %training)
+  %e : Float(2, 3, strides=[3, 1]) = aten::dropout(%x, %half, %training)
+  return (%d, %e)
+)");
+  ASSERT_TRUE(g.ok()) << g.status();
+  ASSERT_TRUE(OpenComposites(**g).ok());
+  std::string handed_on;
+  for (NodeId n : (*g)->AllNodes()) {
+    if ((*g)->node(n).op.name() != "prim::If") continue;
+    const ValueId eval = (*g)->results((*g)->node(n).blocks[1])[0];
+    const NodeId def = (*g)->value(eval).def;
+    handed_on += (*g)->IsParam(def) ? "x" : (*g)->node(def).op.name() + " ";
+  }
+  EXPECT_EQ(handed_on, "aten::clone x");
+}
+
 }  // namespace
 }  // namespace smelt

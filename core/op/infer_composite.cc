@@ -269,16 +269,19 @@ absl::Status To(Ctx& c) {
   return absl::OkStatus();
 }
 
+// Where the mode is known only at a call, the type is what both modes give, if that is one.
 absl::Status Dropout(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
-  SMELT_ASSIGN_OR_RETURN(bool train, c.call.GetBoolOr("train", false));
+  const absl::StatusOr<bool> train = c.call.GetBoolOr("train", false);
   const Geo g = GeoOf(c.decide, x);
-  if (!train) {
+  if (train.ok() && !*train) {
     c.AddStrided(*x.dtype, g.sizes, g.strides);
-  } else {
-    AddLike(c, *x.dtype, x, Format::kPreserve);
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
+  AddLike(c, *x.dtype, x, Format::kPreserve);
+  if (train.ok() || c.out.back().type.tensor().strides == g.strides) return absl::OkStatus();
+  c.out.clear();
+  return train.status();
 }
 
 absl::Status RRelu(Ctx& c) {
