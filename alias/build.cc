@@ -128,7 +128,7 @@ void AliasDb::State::Propagate() {
     const int64_t cost = CostOf(n, some ? &changed : nullptr), before = AllSteps();
     Spend(cost);
     parts = some ? &changed : nullptr;
-    // What grows round after round through containers and calls ends as a summary: sooner, where it took many rounds.
+    // A set that grows round after round through containers and calls ends as a summary, sooner after many rounds.
     constexpr uint8_t kManyRoundsOfOne = 12;
     constexpr int kSmallSet = 8;
     const int max_set = options.max_set;

@@ -212,8 +212,8 @@ void AliasDb::State::MakeContents(uint32_t own, bool first, bool inputs_changed)
   }
 }
 
-// Of a container that was made with very many elements, of which some have changed. What they were before it keeps
-// where nobody has paid for looking at all of them.
+// Evaluates a container that was made with very many elements, some of which have changed. Where no edit has paid for
+// looking at all of them, it also keeps their old values.
 void AliasDb::State::MakePartsOf(uint32_t own) {
   const Node& node = g.node(g.value(objects[own].def).def);
   const std::vector<uint32_t> changed = *parts;

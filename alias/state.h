@@ -401,7 +401,7 @@ class Looks {
 // paid for at first, so that tests with small graphs see what happens then.
 inline int64_t solved_at_once = 256;
 
-// What the pictures and the explanations call things (names.cc).
+// Names for the pictures and the explanations (names.cc).
 const char* KindName(ObjectKind k);
 std::string Json(absl::string_view s);
 // In program order: inputs, then each node's outputs and, before their nodes, its blocks' parameters.

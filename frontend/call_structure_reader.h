@@ -19,7 +19,7 @@ CallStructure ReadCallStructure(const Json& graph_module);
 // conditions on sizes speak of arguments in this way.
 using ArgumentPath = std::vector<std::string>;
 
-// Of each leaf of the arguments, in order.
+// Returns the path of each leaf of the arguments, in order.
 std::vector<ArgumentPath> ArgumentPaths(const Structure& arguments);
 
 }  // namespace pt2_internal

@@ -75,7 +75,7 @@ class CompositeOpener {
   // A block that hands on a new tensor which nobody else has hands on a copy: what is written there later is not seen
   // elsewhere, and in the other block the result is a new tensor too.
   absl::Status CopyWhatOnlyBranchHas(NodeId branch);
-  // Of a tensor that is not complex PyTorch hands back the tensor itself.
+  // For a tensor that is not complex PyTorch returns the tensor itself.
   absl::Status Conj(NodeId n) { return IsComplex(*TypeOfValue(In(n, 0)).dtype) ? absl::OkStatus() : Identity(n); }
   absl::Status ReplaceOutputs(NodeId n, const std::vector<ValueId>& with);
   absl::Status ReplaceList(NodeId n, const std::vector<ValueId>& results);

@@ -1,4 +1,4 @@
-// What a loaded bundle tells its user about arguments and results, beyond what a call needs.
+// Describes the arguments and results of a loaded bundle to its user, beyond what a call needs.
 #include <algorithm>
 
 #include "smelt/runtime/executable.h"

@@ -60,7 +60,7 @@ struct ArgInfo {
   DimInfo value;                 // of an int
   bool has_constant = false;     // the value is baked in: another one is refused
   Datum constant;
-  // What some call does to it.
+  // The effects that some call has on it.
   bool writes_data = false;
   bool changes_geometry = false;  // t_, squeeze_, ...
   bool replaces_storage = false;  // set_

@@ -289,7 +289,7 @@ class Arguments {
   std::vector<std::pair<const smelt::Storage*, int>> by_storage_;  // sorted
 };
 
-// What results need beside the values, made before a call: once it has run nothing may fail.
+// Everything that results need beside the values, made before a call: once it has run nothing may fail.
 struct ResultMemory {
   std::vector<std::unique_ptr<smelt_tensor>> handles;
   explicit ResultMemory(size_t count) : handles(count) {

@@ -47,12 +47,12 @@
 extern "C" {
 #endif
 
-/* Of this header. */
+/* The version of this header. */
 #define SMELT_VERSION_MAJOR 0
 #define SMELT_VERSION_MINOR 1
 #define SMELT_VERSION_PATCH 0
 
-/* Of the library that is linked: "0.1.0". */
+/* The version of the library that is linked: "0.1.0". */
 SMELT_API const char* smelt_version(void);
 
 /* Values are those of absl::StatusCode. */
@@ -69,7 +69,7 @@ typedef enum {
   SMELT_DATA_LOSS = 15 /* truncated or corrupt */
 } smelt_status;
 
-/* What went wrong in this thread's last call that did not return SMELT_OK. Valid until its next call. */
+/* Returns the message of this thread's last call that did not return SMELT_OK. Valid until its next call. */
 SMELT_API const char* smelt_last_error(void);
 
 typedef enum {
@@ -252,7 +252,7 @@ typedef struct {
   const char* expr; /* "3", "s0", "(4 * s0)": equal symbols are equal sizes; "" where only the data of a call decide */
 } smelt_dim;
 
-/* What some call of the model does to an argument: smelt_arg_info.effects. */
+/* The effects of some call of the model on an argument: smelt_arg_info.effects. */
 #define SMELT_WRITES_DATA 1u
 #define SMELT_CHANGES_GEOMETRY 2u /* sizes, strides or offset: t_, squeeze_ */
 #define SMELT_REPLACES_STORAGE 4u /* set_ */

@@ -22,7 +22,7 @@ static smelt_value tensor_value(smelt_tensor* t) {
   return v;
 }
 
-/* What a program says of itself. */
+/* A program describes itself. */
 static void test_description(const smelt_program* program) {
   smelt_program_info info;
   memset(&info, 0, sizeof info);

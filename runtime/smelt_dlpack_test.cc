@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What another library would hand over: it counts how often its deleter ran.
+// A tensor of another library. It counts how often its deleter ran.
 template <typename Managed>
 struct Foreign {
   explicit Foreign(std::vector<int64_t> sizes_in, std::vector<int64_t> strides_in = {})

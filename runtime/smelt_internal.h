@@ -1,4 +1,4 @@
-// What the files of the C interface share: its handles, and how errors get out.
+// Shared by the files of the C interface: its handles, and how errors get out.
 #ifndef SMELT_RUNTIME_SMELT_INTERNAL_H_
 #define SMELT_RUNTIME_SMELT_INTERNAL_H_
 

@@ -22,7 +22,7 @@ smelt_status NoState(const std::string& name) {
   return Fail(SMELT_NOT_FOUND, "the model has no parameter or buffer \"" + name + "\"");
 }
 
-// Whether `value` can become the contents of `state`.
+// Checks that `value` can become the contents of `state`.
 smelt_status CheckFits(const Tensor& state, const std::string& name, const Tensor& value) {
   if (value.dtype() == state.dtype() && value.sizes() == state.sizes()) return SMELT_OK;
   return Fail(SMELT_INVALID_ARGUMENT, "state \"" + name + "\" is " + std::string(Name(state.dtype())) + " of " +

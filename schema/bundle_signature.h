@@ -1,4 +1,4 @@
-// What a bundle says of its arguments, results and states without a call: the types of results, what calls write, the
+// Describes the arguments, results and states of a bundle without a call: the types of results, what calls write, the
 // ranges of sizes, expressions as text. The bundle must be verified.
 #ifndef SMELT_SCHEMA_BUNDLE_SIGNATURE_H_
 #define SMELT_SCHEMA_BUNDLE_SIGNATURE_H_
@@ -44,11 +44,11 @@ struct ResultType {
   bool has_sizes = false;  // of a tensor: whether the rank is known
   std::vector<ResultSize> sizes;
 };
-// Of every result, as the first plan that has results says it (plans differ in where results are, not in what they
-// are). Without such a plan nothing is known but the kinds.
+// Returns the type of every result, from the first plan that has results (plans differ in where results are, not in
+// what they are). Without such a plan nothing is known but the kinds.
 std::vector<ResultType> ResultTypes(const fb::BundleT& bundle);
 
-// What the program itself does to an argument in some call: flags of fb::MutationKind.
+// Returns the effects of some call of the program on each argument: flags of fb::MutationKind.
 std::vector<uint8_t> EffectsOnArguments(const fb::BundleT& bundle);
 
 // By state: whether a call may resize its storage, which then may lie elsewhere in memory.

@@ -31,7 +31,7 @@ limited() {
   [[ -z $(find . -name '*.tmp*' -o -name '.smelt*') ]] || { echo "$name: left behind: $(ls -A)"; failed=1; rm -f -- *.tmp*; }
 }
 
-# What a process needs to start at all, in megabytes of addresses; from there on in small steps.
+# The least that a process needs to start, in megabytes of addresses; from there on in small steps.
 least=100
 until prlimit --as=$((least << 20)) "$smelt" --version >/dev/null 2>&1; do
   ((least += 2))

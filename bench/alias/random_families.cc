@@ -44,7 +44,7 @@ class RandomProgram {
     made_.clear();
     State s;
     Fill(&s);
-    // What happens at the end needs a share of the nodes.
+    // The end needs a share of the nodes.
     const int64_t until = end_ == kReturnOne ? nodes : nodes * 2 / 3;
     s = Surround(around_, s, [&](State at) {
       while (b.g->num_nodes() < until) {
@@ -429,7 +429,7 @@ class RandomProgram {
     }
   }
 
-  // What happens to all that was made outside of blocks.
+  // Ends the graph with the values that were made outside of blocks.
   Values Finish(State* s) {
     Builder& b = *b_;
     Values all = made_;

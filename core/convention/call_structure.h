@@ -52,14 +52,14 @@ struct CallStructure {
 // No class nests deeper than this.
 inline constexpr int kDeepestStructure = 100;
 
-// Whether it is one tree with so many leaves. The error says what is wrong.
+// Checks that it is one tree with so many leaves. The error names the fault.
 absl::Status CheckStructure(absl::Span<const StructureNode> structure, size_t leaves);
 
 struct LeafPath {
   std::string text;        // "aux.0"; "" for a lone value
   bool has_names = false;  // some key on the way is a name
 };
-// Of each leaf, in order. The structure must be a tree.
+// Returns the path of each leaf, in order. The structure must be a tree.
 std::vector<LeafPath> LeafPaths(absl::Span<const StructureNode> structure);
 
 }  // namespace smelt

@@ -205,7 +205,7 @@ class Model:
         tensor = torch.Tensor
         for value in given:
             if isinstance(value, tensor):
-                # What the model writes behind autograd's back counts as a write.
+                # Autograd must learn of the model's writes.
                 for i in self._written:
                     if isinstance(given[i], tensor) and not given[i].is_inference():
                         torch.autograd.graph.increment_version(given[i])
@@ -218,7 +218,7 @@ class Model:
         given: List[Any] = [None] * self._num_args
         first: Dict[int, int] = {}
         handles: Dict[int, _TorchHandle] = {}
-        # What is written decides how an object is passed, so those come first.
+        # Written arguments decide how an object is passed, so those come first.
         order = sorted(range(self._num_args), key=lambda i: not getattr(self._slots[i], "changed", False))
         for i in order:
             slot, value = self._slots[i], flat[i]
@@ -279,7 +279,7 @@ class Model:
                 shape = _arrays.numbers(sizes, rank)
             given_strides = None if flags & lib.ROW_MAJOR else _arrays.numbers(strides, rank)
             if in_argument >= 0:
-                # What was passed, where that is not the caller's object itself.
+                # The object that was passed, where that is not the caller's own.
                 handle.keep = self._slots[in_argument].keep
                 if handle.keep is None:
                     handle.keep = given[in_argument]

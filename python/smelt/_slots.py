@@ -157,7 +157,7 @@ class TensorSlot(Slot):
         self.changed = argument.written or argument.reshaped
         self.shapes: Dict[Any, _Shape] = {}
         self.torch_dtype: Any = None
-        # What the array in memory says, but for its address: the shape of a row-major, writable numpy array.
+        # All that describes the array except its address: the shape of a row-major, writable numpy array.
         self.last: Optional[Tuple[int, ...]] = None
         self.is_array = False
 

@@ -31,7 +31,7 @@ constexpr int kFiles = 1'000;
 #endif
 constexpr int kSlices = 4, kFilesOfSlice = kFiles / kSlices;
 
-// Whether it can be read; it may also be refused.
+// Returns true if the file can be read; it may also be refused.
 bool Reads(const HostileFile& file, uint64_t seed) {
   const absl::Status s = Recovered("read", [&]() -> absl::Status {
     if (file.extension == ".pt2") return ReadPt2Bytes(file.bytes).status();

@@ -232,7 +232,7 @@ class GraphMutator::Change {
     for (ValueId v : from.node(of).outputs) types.push_back(from.value(v).type);
     const NodeId made = g_.InsertBefore(anchor, from.node(of).op, inputs, types);
     for (const auto& [name, value] : from.node(of).attributes) g_.SetAttribute(made, name, value);
-    // What it makes is of use.
+    // Its results are of use.
     for (ValueId v : std::vector<ValueId>(g_.node(made).outputs.begin(), g_.node(made).outputs.end())) {
       if (!g_.value(v).type.IsTensor() || g_.node(anchor).parent != g_.top()) continue;
       g_.AddOutput(v);

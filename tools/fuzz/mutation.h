@@ -1,4 +1,4 @@
-// What mutators share: random choices, and numbers that programs are not made for.
+// Shared by the mutators: random choices, and numbers that programs are not made for.
 #ifndef SMELT_TOOLS_FUZZ_MUTATION_H_
 #define SMELT_TOOLS_FUZZ_MUTATION_H_
 
