@@ -272,6 +272,7 @@ Values FakeQuantPerChannel(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(int64_t axis, call.GetInt("axis"));
   const int rank = e.Rank(input);
   if (axis < 0 || axis >= rank) return call.Error(absl::StrCat("axis must be from 0 to ", rank - 1));
+  if (e.Rank(TensorArg(call, "scales")) != 1) return call.Error("scales must have one dim");
   std::vector<Expr> sizes(rank, Expr(1));
   sizes[axis] = e.Sizes(TensorArg(call, "scales"))[0];
   const ValueId scales = e.View(e.Cast(TensorArg(call, "scales"), DType::kFloat32), sizes);

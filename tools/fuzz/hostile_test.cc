@@ -21,21 +21,21 @@ void ExpectNothingFound(const HostileReport& report) {
 }
 
 template <typename Mutator>
-void TryMutants(const Mutator& mutator) {
+void TryMutants(const Mutator& mutator, int64_t compile_each) {
   constexpr int64_t kFiles = 4000;
   HostileOptions options = OptionsOfTests();
-  options.compile_each = 3;
+  options.compile_each = compile_each;
   const HostileReport report =
       TryFiles(1, 1 + kFiles, [&](int64_t i) { return mutator.Make(static_cast<uint64_t>(i)); }, options);
   ExpectNothingFound(report);
   EXPECT_GE(report.files, kFiles);
 }
 
-TEST(HostileTest, ChangedArchivesAreRefusedOrCompiled) { TryMutants(ArchiveMutator(TestArchive::AllPaths())); }
+TEST(HostileTest, ChangedArchivesAreRefusedOrCompiled) { TryMutants(ArchiveMutator(TestArchive::AllPaths()), 3); }
 
-TEST(HostileTest, ChangedTextsAreRefusedOrCompiled) { TryMutants(TextMutator(GraphTexts("testdata"))); }
+TEST(HostileTest, ChangedTextsAreRefusedOrCompiled) { TryMutants(TextMutator(GraphTexts("testdata")), 3); }
 
-TEST(HostileTest, ChangedGraphsAreRefusedOrCompiled) { TryMutants(GraphMutator(GraphTexts("testdata"))); }
+TEST(HostileTest, ChangedGraphsAreRefusedOrCompiled) { TryMutants(GraphMutator(GraphTexts("testdata")), 8); }
 
 TEST(HostileTest, LiesAboutEveryOperatorAreRefusedOrCompiled) {
   NumberedLies lies(OperatorCalls("testdata/op_answers.safetensors"));
