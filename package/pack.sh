@@ -29,10 +29,10 @@ for entry; do
 done
 find "$tree" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 if [[ $kind == tar ]]; then
-  tar --format=gnu --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$tree" -cf - "$how" | gzip -9n >"$output"
+  tar --format=gnu --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$tree" -cf - "$how" | gzip -6n >"$output"
 else
   mkdir "$tree/DEBIAN"
   { cat "$how"; echo "Installed-Size: $(du -sk --apparent-size "$tree/usr" | cut -f1)"; } >"$tree/DEBIAN/control"
   touch -d "@$SOURCE_DATE_EPOCH" "$tree/DEBIAN/control" "$tree/DEBIAN" "$tree"
-  dpkg-deb --root-owner-group -Zxz -z6 --threads-max=1 --build "$tree" "$output" >/dev/null
+  dpkg-deb --root-owner-group -Zxz -z3 --threads-max=1 --build "$tree" "$output" >/dev/null
 fi

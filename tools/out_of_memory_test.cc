@@ -27,6 +27,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "smelt/runtime/json_text.h"
+#include "smelt/runtime/library/onednn.h"
 #include "smelt/runtime/program.h"
 #include "smelt/runtime/safetensors.h"
 
@@ -51,6 +52,7 @@ struct Range {
 };
 Range FindOneDnn() {
   Range out;
+  if (!smelt::HasOnednn()) return out;
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* found) {
         if (std::strstr(info->dlpi_name, "libdnnl") == nullptr) return 0;
