@@ -10,6 +10,7 @@
 
 #include "absl/strings/string_view.h"
 #include "oneapi/dnnl/dnnl.h"
+#include "smelt/core/base/find_symbol.h"
 
 namespace smelt {
 namespace {
@@ -74,18 +75,12 @@ void* OpenLibrary() {
   if (const char* named = std::getenv("SMELT_ONEDNN"); named != nullptr && *named != 0) {
     return absl::string_view(named) == "off" ? nullptr : dlopen(named, kFlags);
   }
-  for (const char* beside : {"smelt/libdnnl.so.2", "../lib/smelt/libdnnl.so.2"}) {
-    const std::string folder = OwnFolder();
-    if (folder.empty()) break;
-    if (void* opened = dlopen((folder + beside).c_str(), kFlags)) return opened;
+  if (const std::string folder = OwnFolder(); !folder.empty()) {
+    for (const char* beside : {"smelt/libdnnl.so.2", "../lib/smelt/libdnnl.so.2"}) {
+      if (void* opened = dlopen((folder + beside).c_str(), kFlags)) return opened;
+    }
   }
   return dlopen("libdnnl.so.2", kFlags);
-}
-
-template <typename F>
-bool Find(void* library, const char* name, F** function) {
-  *function = reinterpret_cast<F*>(dlsym(library, name));
-  return *function != nullptr;
 }
 
 // Null if there is no oneDNN. The library stays open as long as the process lives: threads may be inside it.
@@ -93,14 +88,14 @@ const Functions* Open() {
   void* library = OpenLibrary();
   if (library == nullptr) return nullptr;
   auto* f = new Functions;
-  bool all = Find(library, "dnnl_version", &f->version) && f->version()->major == DNNL_VERSION_MAJOR &&
+  bool all = FindSymbol(library, "dnnl_version", &f->version) && f->version()->major == DNNL_VERSION_MAJOR &&
              f->version()->minor >= DNNL_VERSION_MINOR;
-#define SMELT_FIND(name) all = all && Find(library, #name, &f->name);
+#define SMELT_FIND(name) all = all && FindSymbol(library, #name, &f->name);
   SMELT_ONEDNN_FUNCTIONS(SMELT_FIND)
 #undef SMELT_FIND
   // Functions of the OpenMP library that oneDNN is linked with: a search in a library continues in its dependencies.
-  Find(library, "omp_get_max_threads", &f->omp_get_max_threads);
-  Find(library, "omp_set_num_threads", &f->omp_set_num_threads);
+  FindSymbol(library, "omp_get_max_threads", &f->omp_get_max_threads);
+  FindSymbol(library, "omp_set_num_threads", &f->omp_set_num_threads);
   if (all) return f;
   delete f;
   return nullptr;
