@@ -17,12 +17,12 @@ absl::Status CompleteTypes(Graph& g, bool simplify) {
 }
 
 bool HasCompleteTypes(const Graph& g) {
-  return absl::c_all_of(g.AllNodes(), [&](NodeId n) {
-    return absl::c_all_of(g.node(n).outputs, [&](ValueId v) {
-      const Type& type = g.value(v).type;
-      return !type.IsTensor() || type.tensor().IsComplete();
-    });
-  });
+  const auto complete = [&](ValueId v) {
+    const Type& type = g.value(v).type;
+    return !type.IsTensor() || type.tensor().IsComplete();
+  };
+  return absl::c_all_of(g.inputs(), complete) &&
+         absl::c_all_of(g.AllNodes(), [&](NodeId n) { return absl::c_all_of(g.node(n).outputs, complete); });
 }
 
 }  // namespace smelt

@@ -93,6 +93,16 @@ END
 grep -q 'aten::relu %a -> aten::tanh %b: fused' fused.txt || fail "not fused: $(cat fused.txt)"
 "$opt" untyped.ir --pass=functionalize,expand-composites,fuse > fused.ir || fail "exit code $?"
 grep -q 'smelt::inplace_' fused.ir || fail "no indexed write: $(cat fused.ir)"
+# Only the inputs lack a part of their types here: their strides.
+cat > inputs.ir <<'END'
+graph(%x : Float(4, 8), %y : Float(4, 8)):
+  %list : Tensor[] = prim::ListConstruct(%x, %y)
+  %1 : int = prim::Constant[value=1]()
+   = aten::_foreach_add_.Scalar(%list, %1)
+  return (%x)
+END
+"$opt" inputs.ir --pass=functionalize > pure.ir || fail "exit code $?"
+grep -q 'aten::add.Scalar(%y' pure.ir || fail "not functional: $(cat pure.ir)"
 # Nobody vouches for a graph: it is checked before a pass or a question, and again when its types are complete.
 cat > lie.ir <<'END'
 graph(%x : Float(4, strides=[1])):
