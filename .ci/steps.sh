@@ -1,0 +1,69 @@
+# For the scripts of this folder that run many steps: counts the steps and the test cases that passed, failed and were skipped.
+#
+#   cd "$(dirname "$0")/.." && . .ci/steps.sh
+#   step "tests" bazel_test //...
+#   finish
+#
+# The folder $scratch is removed at the end.
+
+passed=0
+failed=0
+skipped=0
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# step NAME COMMAND...: runs it and counts it.
+step() {
+  local name=$1 start=$SECONDS status=0
+  shift
+  echo "--- $name"
+  "$@" || status=$?
+  if ((status == 0)); then
+    echo "--- $name: passed in $((SECONDS - start)) s"
+    ((++passed))
+  else
+    echo "--- $name: FAILED ($status) after $((SECONDS - start)) s"
+    ((++failed))
+  fi
+  return "$status"
+}
+
+# Counts the test cases in the results of the test targets that Bazel's summary in file $1 names.
+count_cases() {
+  local target verdict xml tests bad skips logs
+  logs=$(./bazelw info "${@:2}" bazel-testlogs 2>/dev/null)
+  while read -r target verdict; do
+    xml=$logs/${target#//}
+    xml=${xml/:/\/}/test.xml
+    # The first count in the file is of all its cases, whether GoogleTest or Bazel wrote it.
+    tests=$(grep -m1 -oE '\btests="[0-9]+"' "$xml" 2>/dev/null | head -n 1 | tr -dc 0-9)
+    tests=${tests:-1}
+    bad=$(grep -oE '<(failure|error)\b' "$xml" 2>/dev/null | wc -l)
+    # A case that this machine cannot run, such as one of an instruction set that it lacks, did not pass.
+    skips=$(grep -oE 'result="skipped"' "$xml" 2>/dev/null | wc -l)
+    ((skipped += skips, tests -= skips))
+    if [[ $verdict == PASSED ]]; then
+      ((passed += tests))
+    else
+      # A test that crashed or timed out has written no results of its cases.
+      ((bad = bad > 0 ? bad : 1, failed += bad, passed += tests > bad ? tests - bad : 0))
+    fi
+  done < <(sed -nE 's#^(//[^ ]+) +(\(cached\) )?(PASSED|FLAKY|FAILED|TIMEOUT|NO STATUS|INCOMPLETE).*#\1 \3#p' "$1")
+}
+
+# bazel_test FLAGS...: runs tests, shows what failed, counts the cases.
+bazel_test() {
+  local status=0
+  ./bazelw test --keep_going --noshow_progress --test_output=errors "$@" >"$scratch/test.log" 2>&1 || status=$?
+  if ((status != 0)); then cat "$scratch/test.log"; else grep -E '^(Executed|//)' "$scratch/test.log"; fi
+  local configs=() flag
+  for flag; do [[ $flag != --config=* ]] || configs+=("$flag"); done
+  count_cases "$scratch/test.log" ${configs[@]+"${configs[@]}"}
+  return "$status"
+}
+
+# Prints the counts on the last line; returns whether nothing failed.
+finish() {
+  echo "$passed passed, $failed failed, $skipped skipped"
+  ((failed == 0))
+}
