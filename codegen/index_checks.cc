@@ -4,26 +4,10 @@
 #include <optional>
 #include <variant>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/strings/strip.h"
+#include "smelt/core/op/traits.h"
 
 namespace smelt {
 namespace {
-
-// The places of the dim and the index of an operator with one index tensor, and whether -1 means the last.
-struct Place {
-  int dim, index;
-  bool wraps;
-};
-const Place* FindPlace(absl::string_view name) {
-  static const auto* const kPlaces = new absl::flat_hash_map<std::string, Place>{
-      {"index_select", {1, 2, false}}, {"index_add", {1, 2, false}},      {"index_copy", {1, 2, false}},
-      {"index_fill", {1, 2, true}},    {"gather", {1, 2, false}},         {"scatter", {1, 2, false}},
-      {"scatter_add", {1, 2, false}},  {"scatter_reduce", {1, 2, false}},
-  };
-  auto it = kPlaces->find(name);
-  return it == kPlaces->end() ? nullptr : &it->second;
-}
 
 bool IsIntegers(const Graph& g, ValueId v) {
   const Type& t = g.value(v).type;
@@ -35,8 +19,8 @@ template <typename OuterOf>
 void Collect(const Graph& g, BlockId b, OuterOf outer_of, std::vector<IndexUse>& out) {
   for (NodeId n : g.Nodes(b)) {
     const Node& node = g.node(n);
-    absl::string_view name = node.op.name();
-    if (!absl::ConsumePrefix(&name, "smelt::inplace_") && !absl::ConsumePrefix(&name, "aten::")) continue;
+    const IndexRule rule = GetOpTraits(node.op).indices;
+    if (rule == IndexRule::kNone) continue;
     if (node.inputs.empty() || !g.value(node.inputs[0]).type.IsTensor()) continue;
     const TensorType& self = g.value(node.inputs[0]).type.tensor();
     if (!self.sizes) continue;
@@ -44,25 +28,27 @@ void Collect(const Graph& g, BlockId b, OuterOf outer_of, std::vector<IndexUse>&
     auto add = [&](ValueId index, const Expr& limit, bool wraps) {
       if (std::optional<ValueId> outer = outer_of(index)) out.push_back({*outer, limit, wraps, source});
     };
-    if (const Place* p = FindPlace(name); p != nullptr && static_cast<int>(node.inputs.size()) > p->index) {
-      auto dim = GetIntExpr(g, node.inputs[p->dim]);
-      if (!dim || !dim->IsConstant() || !IsIntegers(g, node.inputs[p->index])) continue;
+    if (rule == IndexRule::kAlongDim || rule == IndexRule::kAlongDimWrapped) {
+      if (node.inputs.size() <= 2) continue;
+      auto dim = GetIntExpr(g, node.inputs[1]);
+      if (!dim || !dim->IsConstant() || !IsIntegers(g, node.inputs[2])) continue;
       int64_t d = *dim->Constant();
       if (d < 0) d += self.rank();
-      if (d >= 0 && d < self.rank()) add(node.inputs[p->index], (*self.sizes)[d], p->wraps);
+      if (d >= 0 && d < self.rank())
+        add(node.inputs[2], (*self.sizes)[d], /*wraps=*/rule == IndexRule::kAlongDimWrapped);
       continue;
     }
-    if ((name == "take" || name == "put") && node.inputs.size() > 1 && IsIntegers(g, node.inputs[1])) {
+    if (rule == IndexRule::kFlat && node.inputs.size() > 1 && IsIntegers(g, node.inputs[1])) {
       Expr elements(1);
       for (const Expr& size : *self.sizes) elements = elements * size;
       add(node.inputs[1], elements, true);
       continue;
     }
-    if (name == "embedding" && node.inputs.size() > 1 && self.rank() == 2 && IsIntegers(g, node.inputs[1])) {
+    if (rule == IndexRule::kRows && node.inputs.size() > 1 && self.rank() == 2 && IsIntegers(g, node.inputs[1])) {
       add(node.inputs[1], (*self.sizes)[0], false);
       continue;
     }
-    if (name != "index" && name != "index_put" && name != "_index_put_impl" && name != "_unsafe_index_put") continue;
+    if (rule != IndexRule::kList) continue;
     auto list = node.inputs.size() > 1 ? GetListElements(g, node.inputs[1]) : std::nullopt;
     if (!list || static_cast<int>(list->size()) > self.rank()) continue;
     for (size_t d = 0; d < list->size(); ++d) {

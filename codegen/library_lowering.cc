@@ -3,10 +3,10 @@
 #include <functional>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/traits.h"
 
 namespace smelt {
 namespace {
@@ -241,112 +241,130 @@ absl::StatusOr<LibraryNode> Eigh(const Graph& g, NodeId n, const OpCall& call) {
 }
 
 // Lowers smelt's own operators, whose results have the size that an operand gives.
-std::optional<LibraryNode> LowerOwnOperator(const Graph& g, NodeId n) {
+std::optional<LibraryNode> LowerOwnOperator(const Graph& g, NodeId n, LibraryCall call) {
   const Node& node = g.node(n);
-  const std::string& name = node.op.name();
   if (node.inputs.empty()) return std::nullopt;
   LibraryNode out;
   out.inputs = {node.inputs[0]};
   out.outputs = Outputs(g, n);
-  if (name == "smelt::nonzero") {
-    out.op = "nonzero";
-  } else if (name == "smelt::unique_count" || name == "smelt::unique") {
-    out.op = name.substr(7);
-    out.ints = {Expr(std::get<int64_t>(*node.FindAttribute("consecutive")))};
-  } else if (name == "smelt::bincount") {
-    out.op = "bincount";
-    if (node.inputs.size() > 2) out.inputs.push_back(node.inputs[2]);
-  } else {
-    return std::nullopt;
+  switch (call) {
+    case LibraryCall::kNonzero:
+      out.op = "nonzero";
+      return out;
+    case LibraryCall::kUnique:
+    case LibraryCall::kUniqueCount:
+      out.op = call == LibraryCall::kUnique ? "unique" : "unique_count";
+      out.ints = {Expr(std::get<int64_t>(*node.FindAttribute("consecutive")))};
+      return out;
+    case LibraryCall::kBincount:
+      out.op = "bincount";
+      if (node.inputs.size() > 2) out.inputs.push_back(node.inputs[2]);
+      return out;
+    default:
+      return std::nullopt;
   }
-  return out;
 }
 
-const absl::flat_hash_map<std::string, Rule>& Rules() {
-  static const auto* const kRules = new absl::flat_hash_map<std::string, Rule>{
-      {"aten::mm", Matmul},
-      {"aten::_int_mm", Matmul},
-      {"aten::bmm", Matmul},
-      {"aten::addmm", MatmulWithBias},
-      {"aten::baddbmm", MatmulWithBias},
-      {"aten::convolution", Convolution},
-      {"aten::convolution_backward", ConvolutionBackward},
-      {"aten::_fft_c2c", Fourier},
-      {"aten::_fft_r2c", Fourier},
-      {"aten::_fft_c2r", Fourier},
-      {"aten::linalg_inv_ex", Solve},
-      {"aten::linalg_solve_ex", Solve},
-      {"aten::linalg_solve_triangular", SolveTriangular},
-      {"aten::linalg_cholesky_ex", Cholesky},
-      {"aten::linalg_qr", Qr},
-      {"aten::_linalg_svd", Svd},
-      {"aten::_linalg_eigh", Eigh},
-      {"aten::_linalg_det", Determinant},
-      {"aten::_linalg_slogdet", Determinant},
-      {"aten::sort", Sort},
-      {"aten::topk", TopK},
-      {"aten::kthvalue", Pick},
-      {"aten::median", Pick},
-      {"aten::nanmedian", Pick},
-      {"aten::mode", Pick},
-      {"aten::searchsorted", SearchSorted},
-      {"aten::bucketize", SearchSorted},
-  };
-  return *kRules;
+// Returns the rule for operators of PyTorch that the call computes.
+Rule RuleOf(LibraryCall call) {
+  switch (call) {
+    case LibraryCall::kMatmul:
+      return Matmul;
+    case LibraryCall::kMatmulWithBias:
+      return MatmulWithBias;
+    case LibraryCall::kConvolution:
+      return Convolution;
+    case LibraryCall::kConvolutionBackward:
+      return ConvolutionBackward;
+    case LibraryCall::kFourier:
+      return Fourier;
+    case LibraryCall::kSolve:
+      return Solve;
+    case LibraryCall::kSolveTriangular:
+      return SolveTriangular;
+    case LibraryCall::kCholesky:
+      return Cholesky;
+    case LibraryCall::kQr:
+      return Qr;
+    case LibraryCall::kSvd:
+      return Svd;
+    case LibraryCall::kEigh:
+      return Eigh;
+    case LibraryCall::kDeterminant:
+      return Determinant;
+    case LibraryCall::kSort:
+      return Sort;
+    case LibraryCall::kTopK:
+      return TopK;
+    case LibraryCall::kPick:
+      return Pick;
+    case LibraryCall::kSearchSorted:
+      return SearchSorted;
+    default:
+      return nullptr;
+  }
 }
 
 }  // namespace
 
 absl::StatusOr<std::optional<LibraryNode>> LowerLibrary(const Graph& g, NodeId n) {
-  if (std::optional<LibraryNode> own = LowerOwnOperator(g, n)) return own;
-  auto it = Rules().find(g.node(n).op.name());
-  if (it == Rules().end()) return std::optional<LibraryNode>();
+  const LibraryCall library = GetOpTraits(g.node(n).op).library;
+  if (std::optional<LibraryNode> own = LowerOwnOperator(g, n, library)) return own;
+  const Rule rule = RuleOf(library);
+  if (rule == nullptr) return std::optional<LibraryNode>();
   SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g, n));
-  SMELT_ASSIGN_OR_RETURN(LibraryNode out, it->second(g, n, call));
+  SMELT_ASSIGN_OR_RETURN(LibraryNode out, rule(g, n, call));
   return std::optional<LibraryNode>(std::move(out));
 }
 
 absl::StatusOr<std::optional<RandomCall>> LowerRandom(const Graph& g, NodeId n) {
   if (GetOpInfo(g.node(n).op).kind != OpKind::kRandom) return std::optional<RandomCall>();
   SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g, n));
-  const std::string& name = g.node(n).op.name();
   const Type& drawn = g.value(g.node(n).outputs[0]).type;
   if (drawn.IsTensor() && drawn.tensor().dtype && IsComplex(*drawn.tensor().dtype))
     return call.Unsupported("random complex numbers");
   RandomCall out;
-  if (name == "aten::uniform") {
-    out.kind = fb::RandomKind::Uniform;
-    SMELT_ASSIGN_OR_RETURN(out.p0, call.GetDoubleOr("from", 0));
-    SMELT_ASSIGN_OR_RETURN(out.p1, call.GetDoubleOr("to", 1));
-  } else if (name == "aten::rand" || name == "aten::rand_like") {
-    out.kind = fb::RandomKind::Uniform;
-  } else if (name == "aten::normal_functional" || name == "aten::normal") {
-    out.kind = fb::RandomKind::Normal;
-    SMELT_ASSIGN_OR_RETURN(out.p0, call.GetDoubleOr("mean", 0));
-    SMELT_ASSIGN_OR_RETURN(out.p1, call.GetDoubleOr("std", 1));
-  } else if (name == "aten::randn" || name == "aten::randn_like") {
-    out.kind = fb::RandomKind::Normal;
-  } else if (name == "aten::bernoulli") {
-    out.kind = fb::RandomKind::Bernoulli;
-    const OpArg* p = call.Find("p");
-    if (p != nullptr && p->IsTensor()) {
-      out.probabilities = p->value;
-    } else if (p == nullptr || p->IsNone()) {
-      out.probabilities = OptionalTensor(call, "self");
-    } else {
-      SMELT_ASSIGN_OR_RETURN(out.p0, call.GetDouble("p"));
+  switch (GetOpTraits(g.node(n).op).distribution) {
+    case Distribution::kNone:
+      return call.Unsupported("this distribution");
+    case Distribution::kUniform: {
+      out.kind = fb::RandomKind::Uniform;
+      SMELT_ASSIGN_OR_RETURN(out.p0, call.GetDoubleOr("from", 0));
+      SMELT_ASSIGN_OR_RETURN(out.p1, call.GetDoubleOr("to", 1));
+      break;
     }
-  } else if (name == "aten::exponential") {
-    out.kind = fb::RandomKind::Exponential;
-    SMELT_ASSIGN_OR_RETURN(out.p0, call.GetDoubleOr("lambd", 1));
-  } else if (name == "aten::randint" || name == "aten::randint_like") {
-    out.kind = fb::RandomKind::Randint;
-    SMELT_ASSIGN_OR_RETURN(out.p0, call.GetDoubleOr("low", 0));
-    SMELT_ASSIGN_OR_RETURN(out.p1, call.GetDouble("high"));
-  } else if (name == "aten::randperm") {
-    out.kind = fb::RandomKind::Permutation;
-  } else {
-    return call.Unsupported("this distribution");
+    case Distribution::kNormal: {
+      out.kind = fb::RandomKind::Normal;
+      SMELT_ASSIGN_OR_RETURN(out.p0, call.GetDoubleOr("mean", 0));
+      SMELT_ASSIGN_OR_RETURN(out.p1, call.GetDoubleOr("std", 1));
+      break;
+    }
+    case Distribution::kBernoulli: {
+      out.kind = fb::RandomKind::Bernoulli;
+      const OpArg* p = call.Find("p");
+      if (p != nullptr && p->IsTensor()) {
+        out.probabilities = p->value;
+      } else if (p == nullptr || p->IsNone()) {
+        out.probabilities = OptionalTensor(call, "self");
+      } else {
+        SMELT_ASSIGN_OR_RETURN(out.p0, call.GetDouble("p"));
+      }
+      break;
+    }
+    case Distribution::kExponential: {
+      out.kind = fb::RandomKind::Exponential;
+      SMELT_ASSIGN_OR_RETURN(out.p0, call.GetDoubleOr("lambd", 1));
+      break;
+    }
+    case Distribution::kRandint: {
+      out.kind = fb::RandomKind::Randint;
+      SMELT_ASSIGN_OR_RETURN(out.p0, call.GetDoubleOr("low", 0));
+      SMELT_ASSIGN_OR_RETURN(out.p1, call.GetDouble("high"));
+      break;
+    }
+    case Distribution::kPermutation:
+      out.kind = fb::RandomKind::Permutation;
+      break;
   }
   return std::optional<RandomCall>(std::move(out));
 }

@@ -5,9 +5,9 @@
 #include <variant>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "smelt/codegen/plan_builder.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/traits.h"
 
 namespace smelt {
 
@@ -208,33 +208,29 @@ absl::StatusOr<int> PlanBuilder::Predicate(ValueId v, NodeId source) {
   return r;
 }
 
-bool PlanBuilder::IsCondition(NodeId n) const {
-  static const auto* const kOps = new absl::flat_hash_set<std::string>{
-      "aten::eq.int", "aten::ne.int",       "aten::lt.int",      "aten::le.int", "aten::gt.int",
-      "aten::ge.int", "aten::__and__.bool", "aten::__or__.bool", "aten::__not__"};
-  return kOps->contains(g_.node(n).op.full());
-}
+bool PlanBuilder::IsCondition(NodeId n) const { return GetOpTraits(g_.node(n).op).relation != NumberRelation::kNone; }
 
 absl::StatusOr<int> PlanBuilder::ConditionExpr(ValueId v) {
   if (auto c = GetConstant(g_, v); c && std::holds_alternative<bool>(*c)) return b_.exprs.Add(std::get<bool>(*c));
   const NodeId def = g_.value(v).def;
   if (!g_.IsParam(def) && IsCondition(def)) {
-    const std::string op = g_.node(def).op.name().substr(6);  // without "aten::"
+    using Relation = NumberRelation;
+    const Relation relation = GetOpTraits(g_.node(def).op).relation;
     const auto& inputs = g_.node(def).inputs;
-    if (op == "__not__" || op == "__and__" || op == "__or__") {
+    if (relation == Relation::kNot || relation == Relation::kAnd || relation == Relation::kOr) {
       SMELT_ASSIGN_OR_RETURN(int a, ConditionExpr(inputs[0]));
-      if (op == "__not__") return b_.exprs.AddLogic(fb::ExprOp::Not, a, -1);
+      if (relation == Relation::kNot) return b_.exprs.AddLogic(fb::ExprOp::Not, a, -1);
       SMELT_ASSIGN_OR_RETURN(int b, ConditionExpr(inputs[1]));
-      return b_.exprs.AddLogic(op == "__and__" ? fb::ExprOp::And : fb::ExprOp::Or, a, b);
+      return b_.exprs.AddLogic(relation == Relation::kAnd ? fb::ExprOp::And : fb::ExprOp::Or, a, b);
     }
     const std::optional<Expr> a = GetIntExpr(g_, inputs[0]), b = GetIntExpr(g_, inputs[1]);
     if (a && b && IsRead(*a) && IsRead(*b)) {
-      const bool swap = op == "gt" || op == "ge";
-      const fb::ExprOp compare = op == "lt" || op == "gt"   ? fb::ExprOp::Lt
-                                 : op == "le" || op == "ge" ? fb::ExprOp::Le
-                                                            : fb::ExprOp::Eq;
+      const bool swap = relation == Relation::kGt || relation == Relation::kGe;
+      const fb::ExprOp compare = relation == Relation::kLt || relation == Relation::kGt   ? fb::ExprOp::Lt
+                                 : relation == Relation::kLe || relation == Relation::kGe ? fb::ExprOp::Le
+                                                                                          : fb::ExprOp::Eq;
       const int e = b_.exprs.AddCompare(compare, swap ? *b : *a, swap ? *a : *b);
-      return op == "ne" ? b_.exprs.AddLogic(fb::ExprOp::Not, e, -1) : e;
+      return relation == Relation::kNe ? b_.exprs.AddLogic(fb::ExprOp::Not, e, -1) : e;
     }
   }
   return absl::UnimplementedError("a condition that is computed from sizes or numbers at run time");

@@ -9,6 +9,7 @@
 #include "smelt/codegen/plan_builder.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/read_numbers.h"
+#include "smelt/core/op/traits.h"
 #include "smelt/core/tensor/element_order.h"
 #include "smelt/schema/bundle.h"
 
@@ -48,8 +49,7 @@ absl::Status PlanBuilder::EmitNode(NodeId n) {
   if (name == "aten::_assert_async" || name == "aten::_assert_scalar") return EmitAssert(n);
   if (name == "smelt::assert_computed") return absl::OkStatus();  // by the steps before
   if (absl::StartsWith(name, "smelt::assert_")) return AddAssertion(n);
-  if (name == "aten::empty" || name == "aten::empty_strided" || name == "aten::empty_like" ||
-      name == "aten::new_empty" || name == "aten::new_empty_strided" || name == "aten::empty_permuted") {
+  if (GetOpTraits(node.op).family == OpFamily::kAllocation) {
     Place(node.outputs[0]);  // contents nothing has written yet
     return absl::OkStatus();
   }
@@ -73,9 +73,7 @@ absl::Status PlanBuilder::EmitLibrary(NodeId n, const LibraryNode& call) {
   auto step = std::make_unique<fb::LibraryCallT>();
   step->op = call.op;
   last_call_ = {};
-  for (const char* name : {"solve", "cholesky", "svd", "eigh", "searchsorted", "masked_scatter", "bincount"}) {
-    if (call.op == name) plan_->may_refuse_late = true;
-  }
+  if (RefusesData(GetOpTraits(g_.node(n).op).library)) plan_->may_refuse_late = true;
   for (ValueId v : call.inputs) {
     if (!g_.IsLive(v)) {
       step->inputs.push_back(-1);

@@ -1,5 +1,5 @@
-#include "absl/container/flat_hash_set.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/traits.h"
 #include "smelt/frontend/pt2_codes.h"
 #include "smelt/frontend/pt2_reader.h"
 
@@ -22,53 +22,9 @@ absl::Status Pt2Reader::BeginAutocast(const Json& inputs) {
 }
 
 void Pt2Reader::Autocast(OpName op, NodeId anchor, std::vector<ValueId>& args) {
-  static const auto* const kLower = new absl::flat_hash_set<std::string>{"aten::conv1d",
-                                                                         "aten::conv2d",
-                                                                         "aten::conv3d",
-                                                                         "aten::bmm",
-                                                                         "aten::mm",
-                                                                         "aten::linalg_vecdot",
-                                                                         "aten::baddbmm",
-                                                                         "aten::addmm",
-                                                                         "aten::addbmm",
-                                                                         "aten::linear",
-                                                                         "aten::matmul",
-                                                                         "aten::conv_tbc",
-                                                                         "aten::conv_transpose1d",
-                                                                         "aten::conv_transpose2d",
-                                                                         "aten::conv_transpose3d",
-                                                                         "aten::prelu",
-                                                                         "aten::scaled_dot_product_attention"};
-  static const auto* const kFull = new absl::flat_hash_set<std::string>{"aten::avg_pool3d",
-                                                                        "aten::binary_cross_entropy",
-                                                                        "aten::grid_sampler",
-                                                                        "aten::polar",
-                                                                        "aten::prod",
-                                                                        "aten::quantile",
-                                                                        "aten::nanquantile",
-                                                                        "aten::cdist",
-                                                                        "aten::trace",
-                                                                        "aten::mse_loss",
-                                                                        "aten::cosine_embedding_loss",
-                                                                        "aten::nll_loss",
-                                                                        "aten::nll_loss2d",
-                                                                        "aten::hinge_embedding_loss",
-                                                                        "aten::poisson_nll_loss",
-                                                                        "aten::smooth_l1_loss",
-                                                                        "aten::cross_entropy_loss",
-                                                                        "aten::l1_loss",
-                                                                        "aten::huber_loss",
-                                                                        "aten::margin_ranking_loss",
-                                                                        "aten::soft_margin_loss",
-                                                                        "aten::triplet_margin_loss",
-                                                                        "aten::multi_margin_loss",
-                                                                        "aten::ctc_loss",
-                                                                        "aten::kl_div",
-                                                                        "aten::multilabel_margin_loss",
-                                                                        "aten::binary_cross_entropy_with_logits"};
-  const bool lower = kLower->contains(op.name());
-  if (!lower && !kFull->contains(op.name())) return;
-  const DType target = lower ? *autocast_ : DType::kFloat32;
+  const AutocastClass autocast = GetOpTraits(op).autocast;
+  if (autocast == AutocastClass::kNone) return;
+  const DType target = autocast == AutocastClass::kLowerPrecision ? *autocast_ : DType::kFloat32;
   for (ValueId& v : args) {
     const Type& type = g_->value(v).type;
     if (!type.IsTensor() || !type.tensor().dtype) continue;

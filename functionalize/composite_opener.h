@@ -31,7 +31,7 @@ class CompositeOpener {
  private:
   using Rule = absl::Status (CompositeOpener::*)(NodeId);
 
-  static const absl::flat_hash_map<std::string, Rule>& Rules();
+  static Rule RuleOf(OpName op);  // null if there is none
   static bool HasOut(OpName op) { return op.overload() == "out" || absl::EndsWith(op.overload(), "_out"); }
   absl::Status Open(NodeId n);
 

@@ -4,28 +4,12 @@
 #include <string>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/traits.h"
 
 namespace smelt {
 namespace {
-
-// In-place names whose pure form is more than the name without its underscore.
-const absl::flat_hash_map<std::string, std::string>& Renamed() {
-  static const auto* const kMap = new absl::flat_hash_map<std::string, std::string>{
-      {"aten::normal_", "aten::normal_functional"},
-      {"aten::__iand__", "aten::__and__"},
-      {"aten::__ior__", "aten::__or__"},
-      {"aten::__ixor__", "aten::__xor__"},
-      {"aten::__ilshift__", "aten::__lshift__"},
-      {"aten::__irshift__", "aten::__rshift__"},
-      {"aten::_index_put_impl_", "aten::_index_put_impl"},
-  };
-  return *kMap;
-}
 
 // Finds for each argument of the pure operator one of `given`; nothing if it is not the same operator. The arguments
 // that determine the kind of a fresh tensor are not among those of an out= operator: the given tensor determines it.
@@ -57,10 +41,6 @@ std::optional<std::vector<int>> MatchArguments(const FunctionSchema& writing, co
   return next == given.size() ? std::make_optional(match) : std::nullopt;
 }
 
-bool IsRange(const std::string& name) {
-  return name == "aten::arange" || name == "aten::range" || name == "aten::linspace" || name == "aten::logspace";
-}
-
 }  // namespace
 
 bool IsWritten(const Argument& a) {
@@ -75,7 +55,8 @@ absl::StatusOr<FunctionalCounterpart> FindFunctionalCounterpart(const FunctionSc
   const std::string& name = schema.op.name();
   std::vector<int> out_args;   // arguments that only receive a result
   std::vector<int> self_args;  // arguments that are read and written
-  const bool in_place_name = absl::EndsWith(name, "_") || Renamed().contains(name);
+  const absl::string_view pure_name = PureName(name);
+  const bool in_place_name = !pure_name.empty();
   for (size_t i = 0; i < schema.arguments.size(); ++i) {
     if (!IsWritten(schema.arguments[i])) continue;
     (in_place_name ? self_args : out_args).push_back(static_cast<int>(i));
@@ -86,12 +67,7 @@ absl::StatusOr<FunctionalCounterpart> FindFunctionalCounterpart(const FunctionSc
     if (!in_place_name && IsWritten(schema.arguments[i])) continue;
     given.push_back(static_cast<int>(i));
   }
-  std::string pure = name;
-  if (auto it = Renamed().find(name); it != Renamed().end()) {
-    pure = it->second;
-  } else if (in_place_name) {
-    pure = std::string(absl::StripSuffix(name, "_"));
-  }
+  const std::string pure(in_place_name ? pure_name : absl::string_view(name));
   std::vector<std::string> names = {pure};
   if (in_place_name) names.push_back(pure + "_functional");
   for (const std::string& candidate_name : names) {
@@ -105,7 +81,7 @@ absl::StatusOr<FunctionalCounterpart> FindFunctionalCounterpart(const FunctionSc
       if (candidate->returns.size() < targets.size()) continue;
       f.op = candidate->op;
       f.arguments = *arguments;
-      f.fills = IsRange(candidate_name);
+      f.fills = GetOpTraits(candidate->op).is_range;
       bool any = true;
       for (const Argument& a : schema.arguments) {
         f.sharing.push_back(OperandSharingOf(schema.op, candidate->op, a.name));

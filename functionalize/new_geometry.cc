@@ -5,14 +5,11 @@
 
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
+#include "smelt/core/op/traits.h"
 
 namespace smelt {
 
-bool ChangesGeometry(OpName op) {
-  const std::string& name = op.name();
-  return name == "aten::set_" || name == "aten::resize_" || name == "aten::resize_as_" ||
-         GetOpInfo(op).kind == OpKind::kInplaceView;
-}
+bool ChangesGeometry(OpName op) { return GetOpTraits(op).resizes || GetOpInfo(op).kind == OpKind::kInplaceView; }
 
 bool ReturnsItsOperand(const Graph& g, NodeId n) {
   const Node& node = g.node(n);

@@ -7,8 +7,6 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
@@ -16,6 +14,7 @@
 #include "smelt/core/op/effects.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/schema.h"
+#include "smelt/core/op/traits.h"
 #include "smelt/functionalize/composite_opener.h"
 #include "smelt/functionalize/new_geometry.h"
 
@@ -37,94 +36,72 @@ absl::Status CompositeOpener::Run() {
   return absl::OkStatus();
 }
 
-const absl::flat_hash_map<std::string, CompositeOpener::Rule>& CompositeOpener::Rules() {
-  static const auto* const kRules = new absl::flat_hash_map<std::string, Rule>{
-      {"aten::reshape", &CompositeOpener::Reshape},
-      {"aten::_unsafe_view", &CompositeOpener::Reshape},
-      {"aten::flatten", &CompositeOpener::Reshape},
-      {"aten::ravel", &CompositeOpener::Reshape},
-      {"aten::unflatten", &CompositeOpener::Reshape},
-      {"aten::reshape_as", &CompositeOpener::Reshape},
-      {"aten::view_as", &CompositeOpener::Reshape},
-      {"aten::view", &CompositeOpener::View},
-      {"aten::expand_as", &CompositeOpener::ExpandAs},
-      {"aten::contiguous", &CompositeOpener::Contiguous},
-      {"aten::rot90", &CompositeOpener::Rot90},
-      {"aten::to", &CompositeOpener::To},
-      {"aten::type_as", &CompositeOpener::To},
-      {"aten::float", &CompositeOpener::To},
-      {"aten::_autocast_to_reduced_precision", &CompositeOpener::To},
-      {"aten::_autocast_to_full_precision", &CompositeOpener::To},
-      {"aten::dropout", &CompositeOpener::Dropout},
-      {"aten::dropout_", &CompositeOpener::Dropout},
-      {"aten::native_dropout", &CompositeOpener::NativeDropout},
-      {"aten::feature_dropout", &CompositeOpener::Dropout},
-      {"aten::feature_dropout_", &CompositeOpener::Dropout},
-      {"aten::alpha_dropout", &CompositeOpener::Dropout},
-      {"aten::alpha_dropout_", &CompositeOpener::Dropout},
-      {"aten::feature_alpha_dropout", &CompositeOpener::Dropout},
-      {"aten::feature_alpha_dropout_", &CompositeOpener::Dropout},
-      {"aten::silu", &CompositeOpener::ComplexSilu},
-      {"aten::silu_", &CompositeOpener::ComplexSilu},
-      {"aten::detach_", &CompositeOpener::Identity},
-      {"aten::requires_grad_", &CompositeOpener::Identity},
-      {"aten::positive", &CompositeOpener::Identity},
-      {"aten::mH", &CompositeOpener::Adjoint},
-      {"aten::adjoint", &CompositeOpener::Adjoint},
-      {"aten::matrix_H", &CompositeOpener::Adjoint},
-      {"aten::tensor", &CompositeOpener::NumberTensor},
-      {"aten::conj", &CompositeOpener::Conj},
-      {"aten::conj_physical", &CompositeOpener::Conj},
-      {"aten::real", &CompositeOpener::Conj},
-      {"aten::lift", &CompositeOpener::Identity},
-      {"aten::lift_fresh", &CompositeOpener::Identity},
-      {"aten::batch_norm", &CompositeOpener::BatchNorm},
-      {"aten::native_batch_norm", &CompositeOpener::BatchNorm},
-      {"aten::_native_batch_norm_legit", &CompositeOpener::BatchNorm},
-      {"aten::instance_norm", &CompositeOpener::InstanceNorm},
-      {"aten::broadcast_tensors", &CompositeOpener::BroadcastTensors},
-      {"aten::max", &CompositeOpener::MaximumOfTwo},
-      {"aten::min", &CompositeOpener::MaximumOfTwo},
-      {"aten::unsafe_split", &CompositeOpener::UnsafeSplit},
-      {"aten::unsafe_chunk", &CompositeOpener::UnsafeSplit},
-      {"aten::unsafe_split_with_sizes", &CompositeOpener::UnsafeSplit},
-      {"aten::sum_to_size", &CompositeOpener::SumToSize},
-      {"aten::kron", &CompositeOpener::Kron},
-      {"aten::diff", &CompositeOpener::Diff},
-      {"aten::fill_diagonal_", &CompositeOpener::FillDiagonal},
-      {"aten::atleast_1d", &CompositeOpener::AtLeast},
-      {"aten::atleast_2d", &CompositeOpener::AtLeast},
-      {"aten::atleast_3d", &CompositeOpener::AtLeast},
-      // Their results keep the strides of self, gaps and all.
-      {"aten::slice_scatter", &CompositeOpener::View},
-      {"aten::select_scatter", &CompositeOpener::View},
-      {"aten::diagonal_scatter", &CompositeOpener::View},
-      {"aten::as_strided_scatter", &CompositeOpener::View},
-      {"aten::rrelu", &CompositeOpener::Rrelu},
-      {"aten::embedding_renorm", &CompositeOpener::EmbeddingRenorm},
-      {"aten::embedding_renorm_", &CompositeOpener::EmbeddingRenorm},
-      {"aten::_linalg_check_errors", &CompositeOpener::CheckErrors},
-      {"aten::rrelu_", &CompositeOpener::Rrelu},
-      {"aten::cartesian_prod", &CompositeOpener::CartesianProduct},
-      {"aten::einsum", &CompositeOpener::Einsum},
-      {"aten::meshgrid", &CompositeOpener::Meshgrid},
-      {"aten::nonzero", &CompositeOpener::DataSizes},
-      {"aten::argwhere", &CompositeOpener::DataSizes},
-      {"aten::nonzero_numpy", &CompositeOpener::DataSizes},
-      {"aten::where", &CompositeOpener::DataSizes},
-      {"aten::index", &CompositeOpener::DataSizes},
-      {"aten::index_put", &CompositeOpener::DataSizes},
-      {"aten::index_put_", &CompositeOpener::DataSizes},
-      {"aten::_index_put_impl_", &CompositeOpener::DataSizes},
-      {"aten::_unsafe_index_put", &CompositeOpener::DataSizes},
-      {"aten::masked_select", &CompositeOpener::DataSizes},
-      {"aten::_unique2", &CompositeOpener::DataSizes},
-      {"aten::unique_consecutive", &CompositeOpener::DataSizes},
-      {"aten::unique_dim", &CompositeOpener::DataSizes},
-      {"aten::bincount", &CompositeOpener::DataSizes},
-      {"aten::repeat_interleave", &CompositeOpener::DataSizes},
-  };
-  return *kRules;
+CompositeOpener::Rule CompositeOpener::RuleOf(OpName op) {
+  switch (GetOpTraits(op).opening) {
+    case Opening::kNone:
+      return nullptr;
+    case Opening::kReshape:
+      return &CompositeOpener::Reshape;
+    case Opening::kView:
+      return &CompositeOpener::View;
+    case Opening::kExpandAs:
+      return &CompositeOpener::ExpandAs;
+    case Opening::kContiguous:
+      return &CompositeOpener::Contiguous;
+    case Opening::kRot90:
+      return &CompositeOpener::Rot90;
+    case Opening::kConvert:
+      return &CompositeOpener::To;
+    case Opening::kDropout:
+      return &CompositeOpener::Dropout;
+    case Opening::kNativeDropout:
+      return &CompositeOpener::NativeDropout;
+    case Opening::kComplexSilu:
+      return &CompositeOpener::ComplexSilu;
+    case Opening::kIdentity:
+      return &CompositeOpener::Identity;
+    case Opening::kAdjoint:
+      return &CompositeOpener::Adjoint;
+    case Opening::kNumberTensor:
+      return &CompositeOpener::NumberTensor;
+    case Opening::kConjugate:
+      return &CompositeOpener::Conj;
+    case Opening::kBatchNorm:
+      return &CompositeOpener::BatchNorm;
+    case Opening::kInstanceNorm:
+      return &CompositeOpener::InstanceNorm;
+    case Opening::kBroadcastTensors:
+      return &CompositeOpener::BroadcastTensors;
+    case Opening::kMaximumOfTwo:
+      return &CompositeOpener::MaximumOfTwo;
+    case Opening::kUnsafeSplit:
+      return &CompositeOpener::UnsafeSplit;
+    case Opening::kSumToSize:
+      return &CompositeOpener::SumToSize;
+    case Opening::kKron:
+      return &CompositeOpener::Kron;
+    case Opening::kDiff:
+      return &CompositeOpener::Diff;
+    case Opening::kFillDiagonal:
+      return &CompositeOpener::FillDiagonal;
+    case Opening::kAtLeast:
+      return &CompositeOpener::AtLeast;
+    case Opening::kRrelu:
+      return &CompositeOpener::Rrelu;
+    case Opening::kEmbeddingRenorm:
+      return &CompositeOpener::EmbeddingRenorm;
+    case Opening::kCheckErrors:
+      return &CompositeOpener::CheckErrors;
+    case Opening::kCartesianProduct:
+      return &CompositeOpener::CartesianProduct;
+    case Opening::kEinsum:
+      return &CompositeOpener::Einsum;
+    case Opening::kMeshgrid:
+      return &CompositeOpener::Meshgrid;
+    case Opening::kDataSizes:
+      return &CompositeOpener::DataSizes;
+  }
+  return nullptr;
 }
 
 absl::Status CompositeOpener::Open(NodeId n) {
@@ -135,27 +112,27 @@ absl::Status CompositeOpener::Open(NodeId n) {
   const bool parts = name == "aten::unbind_copy" || name == "aten::split_copy" || name == "aten::split_with_sizes_copy";
   if (parts && HasOut(g_.node(n).op)) return CopiesOfParts(n);
   if (absl::EndsWith(name, "_copy") || name == "aten::diag") return ViewCopy(n);
-  auto it = Rules().find(name);
-  if (it == Rules().end()) return Decomposed(n);
+  const Opening opening = GetOpTraits(g_.node(n).op).opening;
+  const Rule rule = RuleOf(g_.node(n).op);
+  if (rule == nullptr) return Decomposed(n);
   if (HasOut(g_.node(n).op)) {
     // It is written like any result, but these operators also write something themselves.
-    if (it->second == &CompositeOpener::BatchNorm) return absl::UnimplementedError("batch_norm with out=");
-    if (it->second != &CompositeOpener::DataSizes) return absl::OkStatus();
+    if (opening == Opening::kBatchNorm) return absl::UnimplementedError("batch_norm with out=");
+    if (opening != Opening::kDataSizes) return absl::OkStatus();
   }
-  const bool by_strides = it->second == &CompositeOpener::Reshape || it->second == &CompositeOpener::View ||
-                          it->second == &CompositeOpener::ExpandAs || it->second == &CompositeOpener::Contiguous ||
-                          it->second == &CompositeOpener::To;
+  const bool by_strides = opening == Opening::kReshape || opening == Opening::kView || opening == Opening::kExpandAs ||
+                          opening == Opening::kContiguous || opening == Opening::kConvert;
   if (at_run_time_ && by_strides) return absl::OkStatus();
   // Sizes that depend on data are those of masks.
-  const bool stays = it->second == &CompositeOpener::Kron || it->second == &CompositeOpener::Diff ||
+  const bool stays = opening == Opening::kKron || opening == Opening::kDiff ||
                      (at_run_time_ && name == "aten::index" && !HasMasks(g_.node(n).inputs[1]));
   for (ValueId v : g_.node(n).inputs) {
     const Type& t = g_.value(v).type;
     if (t.IsTensor() && !t.tensor().IsComplete() && stays) return absl::OkStatus();
-    if (t.IsTensor() && !t.tensor().IsComplete() && it->second != &CompositeOpener::Identity)
+    if (t.IsTensor() && !t.tensor().IsComplete() && opening != Opening::kIdentity)
       return absl::UnimplementedError(absl::StrCat("the type of %", g_.value(v).name, " is not known"));
   }
-  return (this->*it->second)(n);
+  return (this->*rule)(n);
 }
 
 bool CompositeOpener::IsFlagOfCall(ValueId v) const {
@@ -341,8 +318,7 @@ absl::Status CompositeOpener::Retype(NodeId n) {
     std::swap(g_.symbols, ranges);
   }
   SMELT_RETURN_IF_ERROR(inferred);
-  const auto rule = Rules().find(g_.node(n).op.name());
-  if (rule == Rules().end() || rule->second != &CompositeOpener::DataSizes) return absl::OkStatus();
+  if (GetOpTraits(g_.node(n).op).opening != Opening::kDataSizes) return absl::OkStatus();
   for (const auto& [v, type] : stated) {
     const Type& now = g_.value(v).type;
     if (now.IsTensor() && !now.tensor().sizes) g_.SetType(v, type);

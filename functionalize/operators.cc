@@ -12,6 +12,7 @@
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
+#include "smelt/core/op/traits.h"
 #include "smelt/core/op/write_rules.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/functionalize/functionalizer.h"
@@ -95,10 +96,10 @@ Functionalizer::Operator& Functionalizer::OperatorOf(OpName op) {
   entry = std::make_unique<Operator>();
   Operator& o = *entry;
   o.schema = FindSchema(op);
+  const OpTraits& traits = GetOpTraits(op);
   const std::string& name = op.name();
-  o.absolute = absl::StrContains(name, "as_strided") || name == "aten::set_" || name == "aten::resize_" ||
-               name == "aten::resize_as_";
-  o.resolves = name == "aten::resolve_conj" || name == "aten::resolve_neg";
+  o.absolute = traits.reaches_storage;
+  o.resolves = traits.resolves;
   if (name == "prim::Constant" || name == "smelt::size") {
     o.step = Step::kNone;
   } else if (name == "prim::ListConstruct" || name == "prim::TupleConstruct") {
@@ -120,7 +121,7 @@ Functionalizer::Operator& Functionalizer::OperatorOf(OpName op) {
     o.step = Step::kInPlaceView;
   } else if (name == "aten::set_") {
     o.step = Step::kSet;
-  } else if (name == "aten::resize_" || name == "aten::resize_as_") {
+  } else if (traits.resizes) {
     o.step = Step::kResize;
   } else if (IsViewOp(op)) {
     o.step = Step::kView;
@@ -398,8 +399,7 @@ absl::Status Functionalizer::ProcessPure(NodeId n) {
     }
   }
   // A copy is a value that already is: contents are immutable. Only its layout may need work.
-  if (name == "aten::clone" || name == "aten::lift_fresh_copy" || name == "aten::contiguous" ||
-      name == "aten::alias_copy" || name == "aten::detach_copy") {
+  if (GetOpTraits(g_.node(n).op).family == OpFamily::kCopy) {
     const ValueId out = g_.node(n).outputs[0];
     if (!g_.value(out).type.tensor().IsComplete())
       return absl::UnimplementedError(absl::StrCat("the type of %", g_.value(out).name, " is not known"));

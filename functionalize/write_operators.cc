@@ -7,6 +7,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/schema.h"
+#include "smelt/core/op/traits.h"
 #include "smelt/core/op/write_rules.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/functionalize/functional_counterpart.h"
@@ -80,10 +81,7 @@ absl::StatusOr<NodeId> Functionalizer::MakePure(NodeId n, Operator& op, absl::Sp
 }
 
 bool Functionalizer::IsMaterialized(OpName op, TensorId t) const {
-  static const auto* const kReadConjugates = new absl::flat_hash_set<std::string>{
-      "aten::mm",      "aten::addmm",    "aten::addmm_",         "aten::bmm",
-      "aten::baddbmm", "aten::baddbmm_", "aten::conj_physical_", "aten::conj_physical"};
-  return tensors_[t].negated || (tensors_[t].conjugated && !kReadConjugates->contains(op.name()));
+  return tensors_[t].negated || (tensors_[t].conjugated && !GetOpTraits(op).reads_conjugates);
 }
 
 bool Functionalizer::IsMaterialized(OpName op, ValueId v) {

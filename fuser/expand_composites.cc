@@ -14,6 +14,7 @@
 #include "smelt/core/op/emit.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/read_numbers.h"
+#include "smelt/core/op/traits.h"
 #include "smelt/fuser/expander.h"
 #include "smelt/fuser/lower_group.h"
 
@@ -262,25 +263,20 @@ absl::StatusOr<Expander::Step> Expander::ExpandNode(NodeId n) {
   }
   if (absl::StartsWith(name, "prim::") || absl::StartsWith(name, "smelt::")) return Step::kKeep;
   if (name == "aten::_assert_async" || name == "aten::_assert_scalar") return Step::kKeep;
-  if (name == "aten::cat" || name == "aten::stack" || name == "aten::concat" || name == "aten::concatenate") {
+  const OpTraits& traits = GetOpTraits(op);
+  if (traits.family == OpFamily::kCat || traits.family == OpFamily::kStack) {
     has_cats_ = true;
     return readers_known_ && !IsReadByKernels(n) ? Cat(n) : Step::kKeep;
   }
-  if (name == "aten::clone" || name == "aten::contiguous" || name == "aten::lift_fresh_copy" ||
-      name == "aten::alias_copy" || name == "aten::detach_copy") {
-    return Copy(n);
-  }
-  if (name == "aten::select_scatter" || name == "aten::slice_scatter" || name == "aten::diagonal_scatter" ||
-      name == "aten::as_strided_scatter") {
-    return ViewScatter(n);
-  }
-  if (name == "aten::roll") {
+  if (traits.family == OpFamily::kCopy) return Copy(n);
+  if (traits.family == OpFamily::kViewScatter) return ViewScatter(n);
+  if (traits.family == OpFamily::kRoll) {
     SMELT_ASSIGN_OR_RETURN(bool changed, FlatRoll(n));
     if (changed) return Step::kChanged;
   }
   if (name == "aten::fill" || name == "aten::zero") return Fill(n);
-  if (IsIndexedWrite(name)) return IndexedWrite(n);
-  if (name == "aten::addmm" || name == "aten::baddbmm") return AddMatmul(n);
+  if (traits.family == OpFamily::kIndexedWrite) return IndexedWrite(n);
+  if (traits.library == LibraryCall::kMatmulWithBias) return AddMatmul(n);
   if (name == "aten::mm" || name == "aten::bmm") {
     SMELT_ASSIGN_OR_RETURN(bool changed, ThinMatmul(n));
     if (changed) return Step::kChanged;

@@ -6,7 +6,6 @@
 #include <variant>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -16,14 +15,6 @@
 #include "smelt/fuser/expander.h"
 
 namespace smelt {
-
-bool Expander::IsIndexedWrite(const std::string& name) {
-  static const auto* const names = new absl::flat_hash_set<std::string>{
-      "aten::scatter",           "aten::scatter_add",    "aten::scatter_reduce", "aten::index_add",
-      "aten::index_copy",        "aten::index_fill",     "aten::index_put",      "aten::put",
-      "aten::_unsafe_index_put", "aten::_index_put_impl"};
-  return names->contains(name);
-}
 
 absl::StatusOr<Expander::Step> Expander::IndexedWrite(NodeId n) {
   const std::string name = g_.node(n).op.full();

@@ -109,7 +109,6 @@ class Expander {
   absl::StatusOr<Step> ViewScatter(NodeId n);
 
   // --- writes at indices from data: expand_writes.cc ---
-  static bool IsIndexedWrite(const std::string& name);
   absl::StatusOr<Step> IndexedWrite(NodeId n);
   // x[..., mask, ...] = one value for all elements that the mask selects: where(mask, value, x). Several values need
   // the data.

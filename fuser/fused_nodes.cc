@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
-#include "absl/strings/match.h"
+#include "smelt/core/op/traits.h"
 #include "smelt/fuser/block_fuser.h"
 #include "smelt/fuser/lower_group.h"
 
@@ -28,16 +27,8 @@ Extent ExtentOf(const Graph& g, ValueId v) {
 Overlap CompareExtents(const Extent& a, const Extent& b, const SymbolRanges& symbols) {
   return a.home == b.home ? Compare(a.region, b.region, symbols) : Overlap::kUnknown;
 }
-bool IsLeaf(const Node& n) {
-  static const auto* const names = new absl::flat_hash_set<std::string>{
-      "smelt::full",      "aten::full",          "aten::zeros",     "aten::ones",     "aten::full_like",
-      "aten::zeros_like", "aten::ones_like",     "aten::new_zeros", "aten::new_ones", "aten::new_full",
-      "aten::arange",     "aten::scalar_tensor", "aten::eye"};
-  return names->contains(n.op.name());
-}
-bool IsAllocation(const Node& n) {
-  return absl::StartsWith(n.op.name(), "aten::empty") || absl::StartsWith(n.op.name(), "aten::new_empty");
-}
+bool IsLeaf(const Node& n) { return IsLeafFamily(GetOpTraits(n.op).family); }
+bool IsAllocation(const Node& n) { return GetOpTraits(n.op).family == OpFamily::kAllocation; }
 
 absl::flat_hash_map<std::string, int> NumbersOfData(const Graph& g, const std::vector<NodeId>& nodes) {
   absl::flat_hash_map<std::string, int> known_at;

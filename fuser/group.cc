@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/traits.h"
 #include "smelt/core/symbol/expr.h"
 
 namespace smelt::kernel {
@@ -167,19 +168,19 @@ absl::StatusOr<std::optional<Site>> Group::SiteOf(NodeId n) {
     }
     return s;
   }
-  const std::optional<Special> special = SpecialOf(n);
+  const std::optional<OpFamily> special = SpecialOf(n);
   if (!special) return std::nullopt;
   switch (*special) {
-    case Special::kMaxPool:
-    case Special::kAvgPool:
-    case Special::kAdaptiveMaxPool:
-    case Special::kAdaptiveAvgPool:
-    case Special::kCol2Im: {
+    case OpFamily::kMaxPool:
+    case OpFamily::kAvgPool:
+    case OpFamily::kAdaptiveMaxPool:
+    case OpFamily::kAdaptiveAvgPool:
+    case OpFamily::kCol2Im: {
       s.kept = Sizes(Out(n));
       SMELT_ASSIGN_OR_RETURN(s.reduced, WindowOf(n, *special));
       return s;
     }
-    case Special::kMaskedScatter:
+    case OpFamily::kMaskedScatter:
       s.reduced = Sizes(Out(n));
       return s;
     default:
@@ -213,8 +214,8 @@ absl::StatusOr<int> Group::DimArg(NodeId n, absl::string_view name, int rank) {
   return static_cast<int>(d);
 }
 
-absl::StatusOr<std::vector<Expr>> Group::WindowOf(NodeId n, Special s) {
-  if (s == Special::kAdaptiveAvgPool || s == Special::kAdaptiveMaxPool) {
+absl::StatusOr<std::vector<Expr>> Group::WindowOf(NodeId n, OpFamily s) {
+  if (s == OpFamily::kAdaptiveAvgPool || s == OpFamily::kAdaptiveMaxPool) {
     SMELT_ASSIGN_OR_RETURN(ValueId self, TensorArg(n, "self"));
     const size_t spatial = SpatialRank(n);
     std::vector<Expr> out;
@@ -229,9 +230,9 @@ absl::StatusOr<std::vector<Expr>> Group::WindowOf(NodeId n, Special s) {
   }
   SMELT_ASSIGN_OR_RETURN(const OpCall* call, CallOf(n));
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> k, call->GetExprs("kernel_size"));
-  const size_t spatial = s == Special::kCol2Im ? 2 : SpatialRank(n);
+  const size_t spatial = SpatialRank(n);
   if (k.size() == 1) k.assign(spatial, k[0]);
-  if (s != Special::kCol2Im) return k;
+  if (s != OpFamily::kCol2Im) return k;
   // Among elements side by side, every stride-th one can have come from a given place.
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> stride, ExprsOr(n, "stride", 2, {1, 1}));
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> dilation, ExprsOr(n, "dilation", 2, {1, 1}));
@@ -241,7 +242,7 @@ absl::StatusOr<std::vector<Expr>> Group::WindowOf(NodeId n, Special s) {
   return k;
 }
 
-size_t Group::SpatialRank(NodeId n) const { return kernel::SpatialRank(graph_->node(n).op); }
+size_t Group::SpatialRank(NodeId n) const { return GetOpTraits(graph_->node(n).op).spatial_dims; }
 
 absl::StatusOr<IndexList> Group::IndicesOf(NodeId n, ValueId self) const {
   const std::optional<std::vector<ValueId>> values = GetListElements(*graph_, graph_->node(n).inputs[1]);

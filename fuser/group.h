@@ -90,7 +90,7 @@ class Group {
   ValueId Out(NodeId n, int k = 0) const { return graph_->node(n).outputs[k]; }
 
   // --- what a node is ---
-  std::optional<Special> SpecialOf(NodeId n) const { return kernel::SpecialOf(graph_->node(n)); }
+  std::optional<OpFamily> SpecialOf(NodeId n) const { return kernel::SpecialOf(graph_->node(n)); }
   bool IsPointwise(NodeId n) const;
   bool IsReduction(NodeId n) const;
   // Built once per node.
@@ -109,7 +109,7 @@ class Group {
   // --- loops that operators imply ---
   absl::StatusOr<std::optional<Site>> SiteOf(NodeId n);
   // The dims that a pooling node or col2im reduces over.
-  absl::StatusOr<std::vector<Expr>> WindowOf(NodeId n, Special s);
+  absl::StatusOr<std::vector<Expr>> WindowOf(NodeId n, OpFamily s);
   size_t SpatialRank(NodeId n) const;  // of pooling and resampling, by the operator's name
   absl::StatusOr<IndexList> IndicesOf(NodeId n, ValueId self) const;  // input 1 is a list of them
   absl::StatusOr<ActionDomain> DomainOf(NodeId action) const;

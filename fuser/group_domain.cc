@@ -135,7 +135,7 @@ absl::StatusOr<std::vector<ValueId>> DomainChooser::SameIndexOperands(NodeId n) 
     for (const PointwiseOperand& o : m->operands) {
       if (!o.is_scalar) out.push_back(OperandValue(*call, o));
     }
-  } else if (g_.SpecialOf(n) == Special::kMaterialize) {
+  } else if (g_.SpecialOf(n) == OpFamily::kMaterialize || g_.SpecialOf(n) == OpFamily::kCopy) {
     out.push_back(g_.node(n).inputs[0]);
   } else if (g_.IsReduction(n)) {
     SMELT_ASSIGN_OR_RETURN(const ReductionMeaning* m, g_.ReductionOf(n));
@@ -185,7 +185,7 @@ absl::StatusOr<bool> DomainChooser::LabelForward(NodeId n) {
     for (ValueId o : g_.node(n).outputs) d_.labels[o] = label;
     return true;
   }
-  if (g_.SpecialOf(n) == Special::kView) {
+  if (g_.SpecialOf(n) == OpFamily::kRegionView) {
     // A view that shows each dim of its base once, or not at all where it has size 1.
     const ValueId base = g_.node(n).inputs[0];
     auto it = d_.labels.find(base);
@@ -252,7 +252,7 @@ absl::StatusOr<bool> DomainChooser::LabelBackward(NodeId n) {
     d_.labels[s->input] = in;
     changed = true;
   }
-  if (g_.SpecialOf(n) == Special::kView) {
+  if (g_.SpecialOf(n) == OpFamily::kRegionView) {
     // As forward, but every dim of the base must be shown.
     const ValueId base = g_.node(n).inputs[0];
     if (!g_.IsInternal(base) || d_.labels.contains(base)) return changed;

@@ -6,48 +6,12 @@
 #include <optional>
 
 #include "smelt/core/ir/graph.h"
+#include "smelt/core/op/traits.h"
 
 namespace smelt::kernel {
 
-// The effect on indices of an operator that is neither pointwise nor a plain reduction.
-enum class Special {
-  kView,
-  kMaterialize,
-  kOverlay,
-  kFill,
-  kArange,
-  kLinspace,
-  kEye,
-  kTriangle,
-  kConstantPad,
-  kReflectionPad,
-  kCircularPad,
-  kReplicationPad,
-  kFlip,
-  kRoll,
-  kRepeat,
-  kRepeatInterleave,
-  kGather,
-  kIndexSelect,
-  kEmbedding,
-  kIndex,
-  kTake,
-  kOneHot,
-  kCat,
-  kStack,
-  kMaxPool,
-  kAvgPool,
-  kAdaptiveMaxPool,
-  kAdaptiveAvgPool,
-  kUpsampleNearest,
-  kUpsampleLinear,
-  kIm2Col,
-  kCol2Im,
-  kMaskedScatter,
-};
-
-std::optional<Special> SpecialOf(const Node& n);
-size_t SpatialRank(OpName op);  // of pooling and resampling, by the operator's name
+// Returns the family of an operator that is neither pointwise nor a plain reduction, but that kernels compute.
+std::optional<OpFamily> SpecialOf(const Node& n);
 
 // Returns whether it writes elements at indices from data into memory that already holds its first argument's contents.
 // In the graph such an operator is pure: `smelt::inplace_X` is aten::X.

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/traits.h"
 #include "smelt/fuser/block_fuser.h"
 #include "smelt/fuser/gather_group.h"
 #include "smelt/fuser/lower_group.h"
@@ -43,7 +43,6 @@ std::optional<Shape> BlockFuser::ShapeOf(int i) const {
     for (size_t d = 0; d < region.size(); ++d) s.joins = s.joins && (strides[d] != Expr(0) || region[d] == Expr(1));
     return s;
   }
-  const std::string& name = n.op.name();
   const OpKind kind = GetOpInfo(n.op).kind;
   if (kind == OpKind::kReduction) {
     auto call = OpCall::Of(g_, nodes_[i]);
@@ -70,19 +69,18 @@ std::optional<Shape> BlockFuser::ShapeOf(int i) const {
   s.frame.sizes = sizes;
   s.frame.reduced.assign(sizes.size(), false);
   s.out = Identity(sizes.size(), sizes);
-  const bool special_window =
-      absl::StrContains(name, "_pool") || name == "aten::col2im" || name == "aten::masked_scatter";
-  if (special_window) {
+  const OpFamily family = GetOpTraits(n.op).family;
+  if (IsWindowed(family)) {
     // It reduces over a window that is not a dim of anything else.
     s.any_index = false;
     s.joins = false;
     return s;
   }
-  if (name == "smelt::overlay") {
+  if (family == OpFamily::kOverlay) {
     s.operands.push_back({n.inputs[0], s.out});
     return s;
   }
-  if (kind == OpKind::kPointwise || name == "smelt::materialize" || name == "aten::tril" || name == "aten::triu") {
+  if (kind == OpKind::kPointwise || family == OpFamily::kMaterialize || family == OpFamily::kTriangle) {
     for (ValueId v : n.inputs) AddOperand(s, v, sizes);
     if (n.inputs.size() == 1 || kind != OpKind::kPointwise) return s;
     for (ValueId v : n.inputs) {

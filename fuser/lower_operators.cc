@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/traits.h"
 #include "smelt/core/tensor/dtype.h"
 #include "smelt/fuser/lowering.h"
 
@@ -18,7 +19,7 @@ absl::StatusOr<std::vector<int>> One(absl::StatusOr<int> v) {
 }  // namespace
 
 Lowering::Values Lowering::EvalNode(NodeId n, uint32_t output, const Index& index, int guard) {
-  if (const std::optional<Special> special = g_.SpecialOf(n)) return EvalSpecial(n, *special, index, guard);
+  if (const std::optional<OpFamily> special = g_.SpecialOf(n)) return EvalSpecial(n, *special, index, guard);
   switch (GetOpInfo(g_.node(n).op).kind) {
     case OpKind::kPointwise:
       return EvalPointwise(n, output, index, guard);
@@ -29,68 +30,72 @@ Lowering::Values Lowering::EvalNode(NodeId n, uint32_t output, const Index& inde
   }
 }
 
-Lowering::Values Lowering::EvalSpecial(NodeId n, Special s, const Index& index, int guard) {
+Lowering::Values Lowering::EvalSpecial(NodeId n, OpFamily s, const Index& index, int guard) {
   switch (s) {
-    case Special::kView:
+    case OpFamily::kRegionView:
       return One(EvalView(n, index, guard));
-    case Special::kMaterialize:
+    case OpFamily::kCopy:
+    case OpFamily::kMaterialize:
       return One(Eval(g_.node(n).inputs[0], index, guard));
-    case Special::kOverlay:
+    case OpFamily::kOverlay:
       return One(EvalOverlay(n, index, guard));
-    case Special::kFill:
+    case OpFamily::kAllocation:
+    case OpFamily::kFill:
       return One(EvalFill(n));
-    case Special::kArange:
+    case OpFamily::kArange:
       return One(EvalArange(n, index));
-    case Special::kLinspace:
+    case OpFamily::kLinspace:
       return One(EvalLinspace(n, index));
-    case Special::kEye:
+    case OpFamily::kEye:
       return One(EvalEye(n, index));
-    case Special::kTriangle:
+    case OpFamily::kTriangle:
       return One(EvalTriangle(n, index, guard));
-    case Special::kConstantPad:
+    case OpFamily::kConstantPad:
       return One(EvalConstantPad(n, index, guard));
-    case Special::kReflectionPad:
-    case Special::kCircularPad:
-    case Special::kReplicationPad:
+    case OpFamily::kReflectionPad:
+    case OpFamily::kCircularPad:
+    case OpFamily::kReplicationPad:
       return One(EvalEdgePad(n, s, index, guard));
-    case Special::kFlip:
+    case OpFamily::kFlip:
       return One(EvalFlip(n, index, guard));
-    case Special::kRoll:
+    case OpFamily::kRoll:
       return One(EvalRoll(n, index, guard));
-    case Special::kRepeat:
+    case OpFamily::kRepeat:
       return One(EvalRepeat(n, index, guard));
-    case Special::kRepeatInterleave:
+    case OpFamily::kRepeatInterleave:
       return One(EvalRepeatInterleave(n, index, guard));
-    case Special::kGather:
+    case OpFamily::kGather:
       return One(EvalGather(n, index, guard));
-    case Special::kIndexSelect:
+    case OpFamily::kIndexSelect:
       return One(EvalIndexSelect(n, index, guard));
-    case Special::kEmbedding:
+    case OpFamily::kEmbedding:
       return One(EvalEmbedding(n, index, guard));
-    case Special::kIndex:
+    case OpFamily::kIndex:
       return One(EvalIndex(n, index, guard));
-    case Special::kTake:
+    case OpFamily::kTake:
       return One(EvalTake(n, index, guard));
-    case Special::kOneHot:
+    case OpFamily::kOneHot:
       return One(EvalOneHot(n, index, guard));
-    case Special::kCat:
-    case Special::kStack:
-      return One(EvalCat(n, s == Special::kStack, index, guard));
-    case Special::kMaxPool:
-    case Special::kAvgPool:
-    case Special::kAdaptiveMaxPool:
-    case Special::kAdaptiveAvgPool:
+    case OpFamily::kCat:
+    case OpFamily::kStack:
+      return One(EvalCat(n, s == OpFamily::kStack, index, guard));
+    case OpFamily::kMaxPool:
+    case OpFamily::kAvgPool:
+    case OpFamily::kAdaptiveMaxPool:
+    case OpFamily::kAdaptiveAvgPool:
       return EvalPool(n, s, index, guard);
-    case Special::kUpsampleNearest:
+    case OpFamily::kUpsampleNearest:
       return One(EvalUpsampleNearest(n, index, guard));
-    case Special::kUpsampleLinear:
+    case OpFamily::kUpsampleLinear:
       return One(EvalUpsampleLinear(n, index, guard));
-    case Special::kIm2Col:
+    case OpFamily::kIm2Col:
       return One(EvalIm2Col(n, index, guard));
-    case Special::kCol2Im:
+    case OpFamily::kCol2Im:
       return One(EvalCol2Im(n, index, guard));
-    case Special::kMaskedScatter:
+    case OpFamily::kMaskedScatter:
       return One(EvalMaskedScatter(n, index, guard));
+    default:
+      break;
   }
   return g_.Unsupported(n, "has no kernel");
 }

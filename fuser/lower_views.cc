@@ -202,10 +202,10 @@ absl::StatusOr<int> Lowering::EvalConstantPad(NodeId n, const Index& index, int 
   return Select(inside, v, fill);
 }
 
-absl::StatusOr<int> Lowering::EvalEdgePad(NodeId n, Special kind, const Index& index, int guard) {
+absl::StatusOr<int> Lowering::EvalEdgePad(NodeId n, OpFamily kind, const Index& index, int guard) {
   SMELT_ASSIGN_OR_RETURN(const OpCall* call, g_.CallOf(n));
   SMELT_ASSIGN_OR_RETURN(ValueId self, g_.TensorArg(n, "self"));
-  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> pad, call->GetExprs(kind == Special::kCircularPad ? "pad" : "padding"));
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> pad, call->GetExprs(kind == OpFamily::kCircularPad ? "pad" : "padding"));
   const std::vector<Expr>& sizes = g_.Sizes(self);
   Index at = index;
   Index straight;  // the same where the last dim needs no change
@@ -228,12 +228,12 @@ absl::StatusOr<int> Lowering::EvalEdgePad(NodeId n, Special kind, const Index& i
     };
     // A padding that is too wide for a size is refused when both are known.
     const bool known = sizes[d].IsConstant() && pad[k].IsConstant() && pad[k + 1].IsConstant();
-    if (kind == Special::kReflectionPad && known) {
+    if (kind == OpFamily::kReflectionPad && known) {
       v = I64(ScalarOp::kAbs, v);
       v = I64(ScalarOp::kSub, last, I64(ScalarOp::kAbs, I64(ScalarOp::kSub, last, v)));
-    } else if (kind == Special::kReflectionPad) {
+    } else if (kind == OpFamily::kReflectionPad) {
       outside(I64(ScalarOp::kSub, zero, v), I64(ScalarOp::kSub, I64(ScalarOp::kAdd, last, last), v));
-    } else if (kind == Special::kCircularPad) {
+    } else if (kind == OpFamily::kCircularPad) {
       const int size = Size(sizes[d]);
       outside(I64(ScalarOp::kAdd, v, size), I64(ScalarOp::kSub, v, size));
     } else {

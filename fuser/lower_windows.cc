@@ -8,14 +8,14 @@
 
 namespace smelt::kernel {
 
-Lowering::Values Lowering::EvalPool(NodeId n, Special s, const Index& index, int guard) {
+Lowering::Values Lowering::EvalPool(NodeId n, OpFamily s, const Index& index, int guard) {
   SMELT_ASSIGN_OR_RETURN(const OpCall* call, g_.CallOf(n));
   SMELT_ASSIGN_OR_RETURN(ValueId self, g_.TensorArg(n, "self"));
   const std::vector<Expr>& sizes = g_.Sizes(self);
   const size_t spatial = g_.SpatialRank(n);
   const size_t lead = sizes.size() - spatial;
-  const bool adaptive = s == Special::kAdaptiveAvgPool || s == Special::kAdaptiveMaxPool;
-  const bool average = s == Special::kAdaptiveAvgPool || s == Special::kAvgPool;
+  const bool adaptive = s == OpFamily::kAdaptiveAvgPool || s == OpFamily::kAdaptiveMaxPool;
+  const bool average = s == OpFamily::kAdaptiveAvgPool || s == OpFamily::kAvgPool;
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> window, g_.WindowOf(n, s));
   SMELT_RETURN_IF_ERROR(CheckSite(n, window, index, guard));
   b_->SetSlidingWindow();
@@ -163,7 +163,7 @@ absl::StatusOr<int> Lowering::EvalCol2Im(NodeId n, const Index& index, int guard
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> stride, g_.ExprsOr(n, "stride", 2, {1, 1}));
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> padding, g_.ExprsOr(n, "padding", 2, {0, 0}));
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> dilation, g_.ExprsOr(n, "dilation", 2, {1, 1}));
-  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> window, g_.WindowOf(n, Special::kCol2Im));
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> window, g_.WindowOf(n, OpFamily::kCol2Im));
   SMELT_RETURN_IF_ERROR(CheckSite(n, window, index, guard));
   const size_t lead = out.size() - 3;
   std::vector<Expr> blocks;

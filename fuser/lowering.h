@@ -61,7 +61,7 @@ class Lowering {
   absl::StatusOr<int> Eval(ValueId v, const Index& index, int guard);
   absl::StatusOr<int> LoadOperand(ValueId v, const Index& index, int guard);
   Values EvalNode(NodeId n, uint32_t output, const Index& index, int guard);
-  Values EvalSpecial(NodeId n, Special s, const Index& index, int guard);
+  Values EvalSpecial(NodeId n, OpFamily s, const Index& index, int guard);
   Values EvalPointwise(NodeId n, uint32_t output, const Index& index, int guard);
 
   // --- numbers ---
@@ -115,7 +115,7 @@ class Lowering {
   absl::StatusOr<int> EvalEither(ValueId v, int condition, const Index& then, const Index& otherwise, int guard);
   absl::StatusOr<int> EvalOverlay(NodeId n, const Index& index, int guard);
   absl::StatusOr<int> EvalConstantPad(NodeId n, const Index& index, int guard);
-  absl::StatusOr<int> EvalEdgePad(NodeId n, Special kind, const Index& index, int guard);
+  absl::StatusOr<int> EvalEdgePad(NodeId n, OpFamily kind, const Index& index, int guard);
   absl::StatusOr<int> EvalFlip(NodeId n, const Index& index, int guard);
   absl::StatusOr<int> EvalRoll(NodeId n, const Index& index, int guard);
   absl::StatusOr<int> EvalRepeat(NodeId n, const Index& index, int guard);
@@ -157,7 +157,7 @@ class Lowering {
   Affine Ordered(size_t k) const { return domain_.reduced_index.empty() ? b_->Zero() : domain_.reduced_index[k]; }
 
   // --- windows ---
-  Values EvalPool(NodeId n, Special s, const Index& index, int guard);
+  Values EvalPool(NodeId n, OpFamily s, const Index& index, int guard);
   absl::StatusOr<int> EvalIm2Col(NodeId n, const Index& index, int guard);
   absl::StatusOr<int> EvalCol2Im(NodeId n, const Index& index, int guard);
 

@@ -4,6 +4,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "smelt/core/op/traits.h"
 #include "smelt/fuser/block_fuser.h"
 
 namespace smelt {
@@ -11,9 +12,8 @@ namespace {
 
 // Returns whether the operator becomes a "matmul" or a "convolution" (codegen/plan_kernels.cc).
 bool MayHaveEpilogue(OpName op) {
-  const std::string& name = op.name();
-  return name == "aten::mm" || name == "aten::_int_mm" || name == "aten::bmm" || name == "aten::addmm" ||
-         name == "aten::baddbmm" || name == "aten::convolution";
+  const LibraryCall call = GetOpTraits(op).library;
+  return call == LibraryCall::kMatmul || call == LibraryCall::kMatmulWithBias || call == LibraryCall::kConvolution;
 }
 
 }  // namespace

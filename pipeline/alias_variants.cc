@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "smelt/core/op/traits.h"
 
 namespace smelt {
 namespace {
@@ -62,11 +62,8 @@ bool ReturnsNewMemoryOnly(const Convention& c) {
 bool StridesAreSeen(const Graph& g) {
   for (NodeId n : g.AllNodes()) {
     if (g.node(n).op == "aten::set_.source_Tensor") continue;
-    const std::string& name = g.node(n).op.name();
-    for (const char* part : {"as_strided", "view_as_complex", "_reshape_alias", "stride", "is_contiguous",
-                             "storage_offset", "is_non_overlapping", "aten::set_", "aten::resize_"}) {
-      if (absl::StrContains(name, part)) return true;
-    }
+    const OpTraits& traits = GetOpTraits(g.node(n).op);
+    if (traits.reads_strides || traits.reaches_storage || traits.takes_strides) return true;
   }
   return false;
 }

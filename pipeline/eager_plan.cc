@@ -18,6 +18,7 @@
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
+#include "smelt/core/op/traits.h"
 #include "smelt/core/op/write_rules.h"
 #include "smelt/functionalize/functional_counterpart.h"
 #include "smelt/functionalize/functionalize.h"
@@ -73,9 +74,7 @@ class EagerBuilder {
   bool ChangesDims(BlockId b) const {
     for (NodeId n : g_.Nodes(b)) {
       const Node& node = g_.node(n);
-      if (GetOpInfo(node.op).kind == OpKind::kInplaceView || node.op.name() == "aten::set_" ||
-          node.op.name() == "aten::resize_")
-        return true;
+      if (GetOpInfo(node.op).kind == OpKind::kInplaceView || GetOpTraits(node.op).resizes) return true;
       for (BlockId inner : node.blocks) {
         if (ChangesDims(inner)) return true;
       }
@@ -147,12 +146,11 @@ class EagerBuilder {
     if (!node.blocks.empty()) return absl::UnimplementedError("control flow of this kind");
     if (name == "smelt::size") return EmitSize(n);
     if (name == "aten::copy_") return EmitCopy(n);
-    if (name == "aten::set_" || name == "aten::resize_" || name == "aten::resize_as_") return EmitGeometry(n);
+    const OpTraits& traits = GetOpTraits(node.op);
+    if (traits.resizes) return EmitGeometry(n);
     for (ValueId v : node.inputs) {
       const bool complex = DTypeOf(g_, v) && IsComplex(*DTypeOf(g_, v));
-      if (complex && (name == "aten::_conj" || name == "aten::conj" || name == "aten::adjoint" || name == "aten::mH" ||
-                      name == "aten::matrix_H"))
-        return absl::UnimplementedError("lazy conjugation of complex tensors");
+      if (complex && traits.conjugates_lazily) return absl::UnimplementedError("lazy conjugation of complex tensors");
     }
     if (name == "smelt::assert_type") return EmitTypeCheck(n);
     if (name == "smelt::assert_no_overlap") return EmitNumber(n);
@@ -177,10 +175,7 @@ class EagerBuilder {
       return absl::OkStatus();
     }
     if (info.kind == OpKind::kView) return absl::UnimplementedError("a view of this kind");
-    if (name == "aten::to" || name == "aten::type_as" || name == "aten::float" || name == "aten::_to_copy" ||
-        name == "prims::convert_element_type") {
-      return EmitConversion(n);
-    }
+    if (traits.family == OpFamily::kConversion) return EmitConversion(n);
     const bool numbers = info.kind == OpKind::kScalar || info.kind == OpKind::kContainer ||
                          absl::StartsWith(name, "prim::") || absl::StartsWith(name, "aten::_assert") ||
                          absl::StartsWith(name, "aten::sym_");
@@ -435,15 +430,8 @@ class EagerBuilder {
   }
 
   // --- computing ---
-  // Operators that see one element at a time, and those that fill a tensor like another.
-  static bool IsFlat(OpName op) {
-    const std::string& name = op.name();
-    const OpKind kind = GetOpInfo(op).kind;
-    if (kind == OpKind::kPointwise) return true;
-    if (absl::EndsWith(name, "_like") && (kind == OpKind::kFactory || kind == OpKind::kRandom)) return true;
-    return name == "aten::bernoulli" || name == "aten::normal_functional" || name == "aten::uniform" ||
-           name == "aten::exponential";
-  }
+  // Returns whether the operator sees one element at a time, or fills a tensor like another.
+  static bool IsFlat(OpName op) { return GetOpInfo(op).kind == OpKind::kPointwise || GetOpTraits(op).like_operand; }
 
   // The values of a call's tensor operands, as far as they decide its shape.
   std::vector<int> TensorNumbers(const std::vector<ValueId>& args) {
@@ -509,9 +497,8 @@ class EagerBuilder {
     i.targets.assign(numbers.size(), -1);
     i.flat = flat;
     if (flat) i.layout_inputs = tensors;
-    if (std::optional<std::vector<ValueId>> indices = op.name() == "aten::index" || op.name() == "aten::_unsafe_index"
-                                                          ? GetListElements(g_, args[1])
-                                                          : std::nullopt) {
+    if (std::optional<std::vector<ValueId>> indices =
+            GetOpTraits(op).family == OpFamily::kIndex ? GetListElements(g_, args[1]) : std::nullopt) {
       i.layout = fb::EagerLayout::Indexed;
       i.layout_inputs = {Number(args[0])};
       for (ValueId v : *indices) i.layout_inputs.push_back(IsTensorValue(g_, v) ? Number(v) : -1);

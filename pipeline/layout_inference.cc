@@ -9,12 +9,12 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
+#include "smelt/core/op/traits.h"
 #include "smelt/core/tensor/layout_rule.h"
 #include "smelt/core/tensor/layout_rule_builder.h"
 #include "smelt/core/tensor/memory_format.h"
@@ -55,13 +55,11 @@ std::vector<Type> TypesOfResults(const Graph& g, NodeId n) {
 // Returns whether an operator that returns a view if its operand's layout allows it, and a copy otherwise, returns a
 // view here.
 std::optional<bool> IsView(const Graph& g, NodeId n) {
-  static const auto* const kReshape =
-      new absl::flat_hash_set<std::string>{"aten::reshape", "aten::reshape_as", "aten::flatten"};
   const Node& node = g.node(n);
-  const std::string& name = node.op.name();
-  const bool copies =
-      name == "aten::contiguous" || name == "aten::ravel" || name == "aten::to" || name == "aten::type_as";
-  if (node.inputs.empty() || node.outputs.size() != 1 || (!copies && !kReshape->contains(name))) return std::nullopt;
+  const OpTraits& traits = GetOpTraits(node.op);
+  if (node.inputs.empty() || node.outputs.size() != 1 || !traits.may_alias) return std::nullopt;
+  const bool converts = traits.family == OpFamily::kConversion;
+  const bool copies = converts || traits.family == OpFamily::kCopy || node.op.name() == "aten::ravel";
   const Type &of = g.value(node.inputs[0]).type, &to = g.value(node.outputs[0]).type;
   if (!of.IsTensor() || !of.tensor().IsComplete() || !to.IsTensor() || !to.tensor().sizes) return std::nullopt;
   SymbolicDecide decide(&g.symbols, g.symbol_hints);
@@ -72,7 +70,6 @@ std::optional<bool> IsView(const Graph& g, NodeId n) {
     const int at = schema == nullptr ? -1 : schema->FindArgument("memory_format");
     const auto given = at < 0 ? std::nullopt : GetConstant(g, node.inputs[at]);
     const auto* format = given ? std::get_if<int64_t>(&*given) : nullptr;
-    const bool converts = name == "aten::to" || name == "aten::type_as";
     if (format == nullptr ? converts : *format == 1) return true;
     // A conversion depends on the format that the strides suggest.
     if (converts) {
@@ -98,12 +95,10 @@ class Storages {
       for (BlockId b : node.blocks) JoinBlock(g, n, b);
       if (node.inputs.empty()) continue;
       const std::string& name = node.op.name();
-      static const auto* const kMaybeViews = new absl::flat_hash_set<std::string>{
-          "aten::reshape", "aten::reshape_as", "aten::flatten",    "aten::ravel",       "aten::contiguous",
-          "aten::to",      "aten::type_as",    "prim::ListUnpack", "aten::__getitem__", "prim::TupleUnpack"};
       const OpKind kind = GetOpInfo(node.op).kind;
       const bool views = kind == OpKind::kView || kind == OpKind::kInplace || kind == OpKind::kInplaceView ||
-                         kMaybeViews->contains(name);
+                         GetOpTraits(node.op).may_alias || name == "prim::ListUnpack" || name == "aten::__getitem__" ||
+                         name == "prim::TupleUnpack";
       for (ValueId v : node.outputs) {
         if (views) Join(node.inputs[0], v);
       }
@@ -333,11 +328,8 @@ class Walk {
   // another tensor, or for other elements.
   bool AreStridesRead(ValueId v) const {
     const auto& uses = at_.value(v).uses;
-    return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
-      const std::string& name = at_.node(use.user).op.name();
-      return name == "aten::set_" || name == "aten::set_data" || absl::StrContains(name, "as_strided") ||
-             name == "aten::stride" || name == "aten::is_contiguous";
-    });
+    return std::any_of(uses.begin(), uses.end(),
+                       [&](const Use& use) { return GetOpTraits(at_.node(use.user).op).reads_strides; });
   }
 
   void Compare(ValueId v, const Type& stated) {

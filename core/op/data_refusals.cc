@@ -5,52 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
-#include "absl/strings/strip.h"
 #include "smelt/core/op/schema.h"
+#include "smelt/core/op/traits.h"
 #include "smelt/core/tensor/dtype.h"
 
 namespace smelt {
 namespace {
-
-using Names = absl::flat_hash_set<absl::string_view>;
-
-// Operators with an integer tensor that holds indices or classes.
-const Names& IndexOps() {
-  static const auto* const kNames = new Names{
-      "index",          "_unsafe_index", "index_put",          "_index_put_impl",   "_unsafe_index_put",
-      "index_select",   "index_add",     "index_copy",         "index_fill",        "index_reduce",
-      "gather",         "scatter",       "scatter_add",        "scatter_reduce",    "take",
-      "take_along_dim", "put",           "embedding",          "embedding_bag",     "_embedding_bag",
-      "nll_loss",       "nll_loss_nd",   "nll_loss2d",         "nll_loss_forward",  "nll_loss2d_forward",
-      "one_hot",        "bincount",      "cross_entropy_loss", "multi_margin_loss", "repeat_interleave",
-      "max_unpool2d",   "max_unpool3d",
-  };
-  return *kNames;
-}
-
-const Names& FactorizationOps() {
-  static const auto* const kNames = new Names{
-      "linalg_cholesky",     "cholesky",
-      "linalg_inv",          "inverse",
-      "linalg_solve",        "_linalg_solve_ex",
-      "linalg_svd",          "svd",
-      "_linalg_svd",         "linalg_eigh",
-      "_linalg_eigh",        "linalg_eigvalsh",
-      "linalg_pinv",         "pinverse",
-      "linalg_lstsq",        "logdet",
-      "masked_scatter",      "binary_cross_entropy",
-      "linalg_tensorinv",    "linalg_tensorsolve",
-      "linalg_matrix_power", "matrix_power",
-  };
-  return *kNames;
-}
-
-const Names& DivisionOps() {
-  static const auto* const kNames = new Names{"div", "divide", "floor_divide", "remainder", "fmod"};
-  return *kNames;
-}
 
 bool IsIntegers(const Graph& g, ValueId v) {
   const Type& t = g.value(v).type;
@@ -72,13 +33,11 @@ bool IsMadeByNonzero(const Graph& g, ValueId v) {
 
 bool MayRefuseData(const Graph& g, NodeId n) {
   const Node& node = g.node(n);
-  absl::string_view name = node.op.name();
-  if (!absl::ConsumePrefix(&name, "aten::")) return false;
-  const bool factorizes = FactorizationOps().contains(name), divides = DivisionOps().contains(name);
-  if (!factorizes && !divides && !IndexOps().contains(name)) return false;
+  const DataRefusal refusal = GetOpTraits(node.op).refusal;
+  if (refusal == DataRefusal::kNone) return false;
   if (const FunctionSchema* schema = FindSchema(node.op); schema != nullptr && schema->IsMutable()) return false;
-  if (factorizes) return true;
-  if (divides) {
+  if (refusal == DataRefusal::kFactorization) return true;
+  if (refusal == DataRefusal::kDivision) {
     if (node.inputs.size() < 2 || node.outputs.empty() || !IsIntegers(g, node.outputs[0])) return false;
     const std::optional<Expr> divisor = GetIntExpr(g, node.inputs[1]);
     if (!divisor) return true;
@@ -92,7 +51,9 @@ bool MayRefuseData(const Graph& g, NodeId n) {
       continue;
     }
     // The first operand is the indexed tensor, except for operators that index no tensor.
-    const bool is_index = k > 0 || name == "one_hot" || name == "bincount" || name == "repeat_interleave";
+    const std::string& name = node.op.name();
+    const bool is_index =
+        k > 0 || name == "aten::one_hot" || name == "aten::bincount" || name == "aten::repeat_interleave";
     if (is_index && says_where(v)) return true;
   }
   return false;

@@ -8,12 +8,12 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "smelt/core/base/check.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/infer_rules.h"
+#include "smelt/core/op/traits.h"
 #include "smelt/core/op/write_rules.h"
 
 namespace smelt::op_internal {
@@ -74,24 +74,6 @@ constexpr Line kLines[] = {
     {Kind::kIterator, "self target grad_output", "huber_loss_backward.out"},
 };
 
-// Returns whether PyTorch wraps numbers into tensors without dims, which take part in choosing strides.
-bool WrapsNumbers(OpName op) {
-  static const auto* const kNames = [] {
-    auto* names = new absl::flat_hash_set<std::string>();
-    for (absl::string_view n : absl::StrSplit("add sub subtract rsub mul multiply div divide true_divide floor_divide "
-                                              "remainder fmod eq ne lt le gt ge not_equal less less_equal "
-                                              "greater greater_equal bitwise_and bitwise_or bitwise_xor __and__ __or__ "
-                                              "__xor__ bitwise_left_shift bitwise_right_shift __lshift__ "
-                                              "__rshift__ copysign maximum minimum atan2 where logical_and logical_or "
-                                              "logical_xor xlogy fmax fmin special_xlog1py heaviside",
-                                              ' ')) {
-      names->insert(absl::StrCat("aten::", n));
-    }
-    return names;
-  }();
-  return kNames->contains(op.name());
-}
-
 const std::vector<const Line*>* LinesOf(OpName op) {
   static const auto* const kTable = [] {
     auto* table = new absl::flat_hash_map<std::string, std::vector<const Line*>>();
@@ -124,7 +106,7 @@ std::optional<LayoutRule> RuleOfPointwise(const OpCall& call) {
   if (name == "aten::ldexp" || call.op().full() == "aten::float_power.Tensor_Tensor" || name == "aten::conj_physical")
     return std::nullopt;
   LayoutRule rule{Kind::kIterator, {}};
-  const bool wraps = WrapsNumbers(call.op());
+  const bool wraps = GetOpTraits(call.op()).wraps_numbers;
   for (int i = 0; i < static_cast<int>(call.args().size()); ++i) {
     const OpArg& a = call.arg(i);
     if (a.IsTensor() || (a.IsScalar() && wraps && (i < 2 || name == "aten::where") && i < 3))

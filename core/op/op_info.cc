@@ -15,6 +15,7 @@
 #include "smelt/core/op/recent.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/op/tables.h"
+#include "smelt/core/op/traits.h"
 
 namespace smelt {
 namespace {
@@ -175,19 +176,8 @@ bool Writes(const Argument& a) {
 // aten::add_.Tensor -> aten::add.Tensor, aten::__iand__.Tensor -> aten::bitwise_and.Tensor; invalid if there is none.
 OpName FunctionalOfInplace(OpName op) {
   const std::string& name = op.name();
-  std::string base;
-  static const auto* const kDunder = new absl::flat_hash_map<std::string, std::string>{
-      {"aten::__iand__", "aten::bitwise_and"},   {"aten::__ior__", "aten::bitwise_or"},
-      {"aten::__ixor__", "aten::bitwise_xor"},   {"aten::__ilshift__", "aten::__lshift__"},
-      {"aten::__irshift__", "aten::__rshift__"},
-  };
-  if (auto it = kDunder->find(name); it != kDunder->end()) {
-    base = it->second;
-  } else if (absl::EndsWith(name, "_") && !absl::EndsWith(name, "__")) {
-    base = name.substr(0, name.size() - 1);
-  } else {
-    return OpName();
-  }
+  const std::string base(PureName(name));
+  if (base.empty()) return OpName();
   // Overload names may differ: pow_.Scalar is pow.Tensor_Scalar, transpose_ is transpose.int.
   const FunctionSchema* schema = FindSchema(op);
   const FunctionSchema* found = nullptr;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/traits.h"
 #include "smelt/core/tensor/float16.h"
 
 namespace smelt {
@@ -199,11 +200,7 @@ bool FillsSomeElements(OpName writes, std::optional<int64_t> values, bool accumu
   return name == "aten::masked_fill_" || name == "aten::index_fill_";
 }
 
-bool CopiesStorage(OpName op) {
-  const std::string& name = op.name();
-  return name == "aten::slice_scatter" || name == "aten::select_scatter" || name == "aten::diagonal_scatter" ||
-         name == "aten::as_strided_scatter";
-}
+bool CopiesStorage(OpName op) { return GetOpTraits(op).family == OpFamily::kViewScatter; }
 
 bool NeedsContiguousOut(OpName out) {
   return out.full() == "aten::gelu.out" || out.full() == "aten::avg_pool3d.out" ||
