@@ -276,7 +276,8 @@ class BlockFuser {
   const FuseOptions& options_;
   FusionReport& report_;
   std::vector<NodeId> nodes_;
-  std::vector<int> place_;  // by NodeId::index
+  mutable std::vector<int> costs_;  // of nodes_, as far as they were asked for; -1: not yet
+  std::vector<int> place_;          // by NodeId::index
   std::vector<int> group_of_;
   absl::flat_hash_map<std::string, int> read_at_;  // by symbol: the node that reads that size from data
   std::vector<Group> groups_;

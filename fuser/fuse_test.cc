@@ -355,6 +355,24 @@ TEST(Fuse, AColumnThatIsCostlyIsNotComputedAgainForEachRowOfAReduction) {
   EXPECT_EQ(FuseText(text).specs.size(), 2) << FuseText(text).Edges();
 }
 
+// x[8] of a few additions beside y[4, 8]: its kernel would store it for each row to read.
+TEST(Fuse, CheapFunctionOfABroadcastOperandIsComputedForEachUse) {
+  for (const char* call : {"aten::relu(%v)", "aten::square(%v)", "aten::floor(%v)", "aten::ceil(%v)", "aten::trunc(%v)",
+                           "aten::sign(%v)", "aten::relu6(%v)", "aten::hardtanh(%v, %low, %high)",
+                           "aten::leaky_relu(%v, %low)", "aten::fmax(%v, %u)"}) {
+    const std::string text = absl::StrCat(R"(graph(%x : Float(4, 8, strides=[8, 1]), %v : Float(8, strides=[1]),
+      %u : Float(8, strides=[1])):
+  %low : float = prim::Constant[value=-0.5]()
+  %high : float = prim::Constant[value=0.5]()
+  %a : Float(8, strides=[1]) = )",
+                                          call, R"(
+  %y : Float(4, 8, strides=[8, 1]) = aten::mul.Tensor(%x, %a)
+  return (%y)
+)");
+    EXPECT_EQ(FuseText(text).specs.size(), 1) << call << "\n" << FuseText(text).Edges();
+  }
+}
+
 // The message of each edge appears once, regardless of which steps of the pass considered it.
 TEST(Fuse, EveryEdgeIsExplained) {
   Fused f =

@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "smelt/core/op/cost.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/fuser/block_fuser.h"
 #include "smelt/fuser/lower_group.h"
@@ -41,21 +42,9 @@ bool CutsAcrossRows(const Graph& g, const Node& view) {
 }  // namespace
 
 int BlockFuser::CostOf(int i) const {
-  const std::string& name = N(i).op.name();
-  const OpKind kind = GetOpInfo(N(i).op).kind;
-  if (name == "smelt::materialize" || name == "aten::clone" || IsLeaf(N(i))) return 0;
-  if (kind != OpKind::kPointwise) return 3;  // index arithmetic
-  static const auto* const cheap = new absl::flat_hash_set<std::string>{
-      "aten::add",         "aten::sub",         "aten::mul",        "aten::neg",
-      "aten::abs",         "aten::relu",        "aten::where",      "prims::convert_element_type",
-      "aten::_to_copy",    "aten::to",          "aten::eq",         "aten::ne",
-      "aten::lt",          "aten::le",          "aten::gt",         "aten::ge",
-      "aten::maximum",     "aten::minimum",     "aten::clamp",      "aten::rsub",
-      "aten::logical_not", "aten::logical_and", "aten::logical_or", "aten::bitwise_and",
-      "aten::bitwise_or",  "aten::bitwise_not", "aten::masked_fill"};
-  if (cheap->contains(name)) return 1;
-  if (name == "aten::div" || name == "aten::sqrt" || name == "aten::rsqrt" || name == "aten::reciprocal") return 6;
-  return 20;
+  costs_.resize(nodes_.size(), -1);
+  if (costs_[i] < 0) costs_[i] = smelt::CostOf(g_, nodes_[i]);
+  return costs_[i];
 }
 
 BlockFuser::Work BlockFuser::RepeatedWork(int a, int b) const {

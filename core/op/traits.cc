@@ -281,7 +281,8 @@ std::vector<std::string> OperatorsWithTraits() {
 }
 
 bool IsLeafFamily(OpFamily family) {
-  return family == OpFamily::kFill || family == OpFamily::kArange || family == OpFamily::kEye;
+  return family == OpFamily::kFill || family == OpFamily::kArange || family == OpFamily::kLinspace ||
+         family == OpFamily::kEye;
 }
 
 bool IsWindowed(OpFamily family) {
