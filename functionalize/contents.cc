@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "smelt/core/base/cause.h"
 #include "smelt/core/base/check.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/infer.h"
@@ -409,8 +409,9 @@ absl::Status Functionalizer::CheckSharing(TensorId written, TensorId read, Opera
   if (written == read) {
     if (whole) return absl::OkStatus();
     // PyTorch does not look at the elements if the operand is the written tensor itself.
-    return rule == OperandSharing::kNone ? absl::FailedPreconditionError(kSharingMessage)
-                                         : absl::UnimplementedError(kAnswerHangsOnOrder);
+    return rule == OperandSharing::kNone
+               ? absl::FailedPreconditionError(kSharingMessage)
+               : WithCause(absl::UnimplementedError(kAnswerHangsOnOrder), Cause::kDependsOnOrder);
   }
   const SymbolicGeometry &a = tensors_[written].geometry, &b = tensors_[read].geometry;
   const bool same_home = tensors_[written].home == tensors_[read].home;
@@ -458,7 +459,7 @@ absl::Status Functionalizer::CheckOrder(TensorId written, TensorId read, Operand
   const Overlap overlap = Compare(RegionOf(a), RegionOf(b), g_.symbols);
   const bool whole = rule == OperandSharing::kNotPartly || rule == OperandSharing::kWholeOrNone;
   if (overlap == Overlap::kDisjoint || (whole && overlap == Overlap::kSame)) return absl::OkStatus();
-  const absl::Status refused = absl::UnimplementedError(kAnswerHangsOnOrder);
+  const absl::Status refused = WithCause(absl::UnimplementedError(kAnswerHangsOnOrder), Cause::kDependsOnOrder);
   const absl::Status in_order = absl::UnimplementedError(kReadsWhatItWrote);
   // Indices decide whether the operand changes: the eager-order plan looks at them.
   if (rule == OperandSharing::kNone && overlap != Overlap::kUnknown) return in_order;

@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/alias/alias_pass.h"
+#include "smelt/core/base/cause.h"
 #include "smelt/core/base/recover.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/pass/pass_pipeline.h"
@@ -157,7 +157,7 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
   // PyTorch itself refuses the program (a write to expanded memory, say), so the bundle refuses each call.
   const bool refuses = absl::IsFailedPrecondition(built);
   // A program that cannot be made pure runs in eager order.
-  const bool unordered = absl::IsUnimplemented(built) && absl::StrContains(built.message(), kAnswerHangsOnOrder);
+  const bool unordered = absl::IsUnimplemented(built) && CauseOf(built) == Cause::kDependsOnOrder;
   const bool impure = !unordered && (absl::IsUnimplemented(built) || absl::IsInvalidArgument(built));
   // In a branch or a loop PyTorch refuses it only when it gets there, which eager order shows.
   const auto has_blocks = [&](NodeId n) { return !graph.node(n).blocks.empty(); };

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "smelt/core/base/cause.h"
 #include "smelt/core/op/op_info.h"
 
 namespace smelt {
@@ -32,11 +33,7 @@ std::vector<UnsupportedOperator> FindUnsupported(const Graph& graph) {
   return out;
 }
 
-namespace {
-constexpr char kList[] = "unsupported operators: ";
-}  // namespace
-
-bool IsListOfUnsupported(const absl::Status& error) { return absl::StartsWith(error.message(), kList); }
+bool IsListOfUnsupported(const absl::Status& error) { return CauseOf(error) == Cause::kUnsupportedOperators; }
 
 absl::Status WithAllUnsupported(const Graph& graph, const absl::Status& error) {
   // That list is complete.
@@ -51,7 +48,8 @@ absl::Status WithAllUnsupported(const Graph& graph, const absl::Status& error) {
     contains_error = contains_error || absl::StartsWith(error.message(), u.name);
   }
   if (!contains_error) lines.push_back(std::string(error.message()));
-  return absl::UnimplementedError(absl::StrCat(kList, absl::StrJoin(lines, "; ")));
+  return WithCause(absl::UnimplementedError(absl::StrCat("unsupported operators: ", absl::StrJoin(lines, "; "))),
+                   Cause::kUnsupportedOperators);
 }
 
 }  // namespace smelt

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "smelt/core/base/cause.h"
 #include "smelt/core/base/out_of_memory.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/decide.h"
@@ -378,8 +379,9 @@ class EagerRun {
     // It is computed in PyTorch's order, or checked when it is done.
     if (rule == OperandSharing::kNotPartly || rule == OperandSharing::kNone) return absl::OkStatus();
     const PlacedGeometry a = Placed(written, written.geometry()), b = Placed(read, read.geometry());
-    return AreDisjoint(a, b) || (whole && AreSameElements(a, b)) ? absl::OkStatus()
-                                                                 : absl::UnimplementedError(kAnswerHangsOnOrder);
+    return AreDisjoint(a, b) || (whole && AreSameElements(a, b))
+               ? absl::OkStatus()
+               : WithCause(absl::UnimplementedError(kAnswerHangsOnOrder), Cause::kDependsOnOrder);
   }
   absl::Status CheckOverlaps(const fb::EagerInstrT& i, int target) {
     SMELT_ASSIGN_OR_RETURN(Tensor written, TensorOf(target));
@@ -430,7 +432,7 @@ class EagerRun {
   // changed. So none of them may lie at a written place.
   absl::Status CheckReadApart(const fb::EagerInstrT& i, const Tensor& target, const std::vector<Tensor>& held) {
     if (held.empty()) return absl::OkStatus();
-    if (i.grows) return absl::UnimplementedError(kAnswerHangsOnOrder);
+    if (i.grows) return WithCause(absl::UnimplementedError(kAnswerHangsOnOrder), Cause::kDependsOnOrder);
     SMELT_ASSIGN_OR_RETURN(const bool reads, WritesWhereItReads(target, held, [&](int kept, int given) {
                              Values inputs = Inputs(i);
                              for (size_t k = 0; k < inputs.size(); ++k) {
@@ -444,7 +446,7 @@ class EagerRun {
                              absl::StatusOr<std::vector<Datum>> results = Call(i.call, inputs, nullptr);
                              return results.ok() ? absl::StatusOr<Tensor>((*results)[0].tensor()) : results.status();
                            }));
-    return reads ? absl::UnimplementedError(kAnswerHangsOnOrder) : absl::OkStatus();
+    return reads ? WithCause(absl::UnimplementedError(kAnswerHangsOnOrder), Cause::kDependsOnOrder) : absl::OkStatus();
   }
 
   static PlacedGeometry Placed(const Tensor& t, Geometry g) { return {std::move(g), t.storage()->data(), t.dtype()}; }
@@ -462,7 +464,8 @@ class EagerRun {
       operands.push_back(Placed(v.datum.tensor(), std::move(g)));
     }
     ElementOrder order = OrderOfElements(Placed(written, written.geometry()), operands);
-    if (order.effect == OrderEffect::kOpen) return absl::UnimplementedError(kAnswerHangsOnOrder);
+    if (order.effect == OrderEffect::kOpen)
+      return WithCause(absl::UnimplementedError(kAnswerHangsOnOrder), Cause::kDependsOnOrder);
     return order;
   }
   // Returns copies of those operands that PyTorch reads before it writes anything.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "smelt/core/base/cause.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/element_order.h"
 #include "smelt/core/tensor/view_rules.h"
@@ -359,7 +360,7 @@ absl::StatusOr<Values> AssertNoOverlap(absl::Span<const EagerValue> args) {
   const Tensor &a = args[0].datum.tensor(), &b = args[1].datum.tensor();
   const auto placed = [](const Tensor& t) { return PlacedGeometry{t.geometry(), t.storage()->data(), t.dtype()}; };
   if (a.NumElements() == 0 || b.NumElements() == 0 || AreDisjoint(placed(a), placed(b))) return Values{};
-  return absl::UnimplementedError(kAnswerHangsOnOrder);
+  return WithCause(absl::UnimplementedError(kAnswerHangsOnOrder), Cause::kDependsOnOrder);
 }
 
 absl::StatusOr<Values> Prim(absl::string_view f, absl::Span<const EagerValue> args) {

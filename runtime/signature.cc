@@ -4,6 +4,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "smelt/core/base/cause.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/runtime/eager_value.h"
 #include "smelt/runtime/executor.h"
@@ -277,10 +278,11 @@ absl::Status Executor::CheckStrides(absl::Span<const Datum> args, const Executab
     }
     std::vector<std::string> want;
     for (int e : def.strides) want.push_back(signature_.known[e] ? absl::StrCat(signature_.value[e]) : "?");
-    return absl::InvalidArgumentError(absl::StrCat("argument \"", def.name, "\" has strides [",
-                                                   absl::StrJoin(t.strides(), ", "),
-                                                   "], expected those of the export: [", absl::StrJoin(want, ", "),
-                                                   "] (a bundle compiled with --alias-variants=all takes any)"));
+    return WithCause(absl::InvalidArgumentError(
+                         absl::StrCat("argument \"", def.name, "\" has strides [", absl::StrJoin(t.strides(), ", "),
+                                      "], expected those of the export: [", absl::StrJoin(want, ", "),
+                                      "] (a bundle compiled with --alias-variants=all takes any)")),
+                     Cause::kOtherStrides);
   }
   return to_copy_.empty() || plan.plan->result_rule.empty() ? absl::OkStatus() : LayOutResults(args, plan);
 }

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "smelt/core/base/cause.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/core/tensor/view_rules.h"
@@ -367,11 +368,14 @@ absl::Status Executor::CheckSharing(fb::CheckKind kind, const PlacedGeometry& wr
     if (!broadcast.ok()) return absl::OkStatus();  // what does not fit is refused elsewhere
     const ElementOrder order =
         OrderOfElements(written, {PlacedGeometry{*std::move(broadcast), read.origin, read.dtype}});
-    return order.effect == OrderEffect::kNone ? absl::OkStatus() : absl::AbortedError(kAnswerHangsOnOrder);
+    return order.effect == OrderEffect::kNone
+               ? absl::OkStatus()
+               : WithCause(absl::AbortedError(kAnswerHangsOnOrder), Cause::kDependsOnOrder);
   }
   if (AreDisjoint(written, read) || (kind == K::WholeOrApart && AreSameElements(written, read)))
     return absl::OkStatus();
-  return kind == K::NoOverlap ? absl::AbortedError(kAnswerHangsOnOrder) : absl::UnimplementedError(kAnswerHangsOnOrder);
+  return kind == K::NoOverlap ? WithCause(absl::AbortedError(kAnswerHangsOnOrder), Cause::kDependsOnOrder)
+                              : WithCause(absl::UnimplementedError(kAnswerHangsOnOrder), Cause::kDependsOnOrder);
 }
 
 absl::Status Executor::RunCheck(const fb::CheckT& c) {
@@ -396,12 +400,14 @@ absl::Status Executor::RunCheck(const fb::CheckT& c) {
       if (bound_->views[c.a].elements == 0) break;
       const Geometry g = GeometryOf(c.a);
       holds = !IsExpanded(g);
-      if (!holds && c.kind == fb::CheckKind::NoSharedPlaces) return absl::AbortedError(kAnswerHangsOnOrder);
+      if (!holds && c.kind == fb::CheckKind::NoSharedPlaces)
+        return WithCause(absl::AbortedError(kAnswerHangsOnOrder), Cause::kDependsOnOrder);
       what =
           "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
           "Please clone() the tensor before performing the operation.";
       // Overlapping windows are written in order.
-      if (holds && OverlapsItselfConcrete(g)) return absl::AbortedError(kAnswerHangsOnOrder);
+      if (holds && OverlapsItselfConcrete(g))
+        return WithCause(absl::AbortedError(kAnswerHangsOnOrder), Cause::kDependsOnOrder);
       break;
     }
     case fb::CheckKind::InBounds:

@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "smelt/core/base/cause.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/eval/interpreter.h"
 #include "smelt/core/eval/kernels.h"
@@ -228,7 +229,7 @@ class ConventionRun {
   absl::StatusOr<Tensor> TensorAt(const Place& place, const SymbolicGeometry& geometry) const {
     SMELT_ASSIGN_OR_RETURN(Geometry g, Evaluated(geometry, symbols_));
     if (place.origin % ItemSize(geometry.dtype) != 0)
-      return absl::InvalidArgumentError("memory is not aligned for its dtype");
+      return WithCause(absl::InvalidArgumentError("memory is not aligned for its dtype"), Cause::kUnaligned);
     g.offset += place.origin / ItemSize(geometry.dtype);
     return Tensor(place.storage, geometry.dtype, std::move(g));
   }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "smelt/core/base/cause.h"
 #include "smelt/core/base/status_macros.h"
 
 namespace smelt::eval_internal {
@@ -222,7 +223,9 @@ class Interpreter {
       origin = it->second;
     }
     if (origin % ItemSize(*dtype) != 0)
-      return absl::InvalidArgumentError(absl::StrCat(node.op.full(), ": memory is not aligned for ", Name(*dtype)));
+      return WithCause(
+          absl::InvalidArgumentError(absl::StrCat(node.op.full(), ": memory is not aligned for ", Name(*dtype))),
+          Cause::kUnaligned);
     g.offset += origin / ItemSize(*dtype);
     for (int64_t s : g.sizes) {
       if (s < 0) return absl::InvalidArgumentError(absl::StrCat(node.op.full(), ": a size is negative"));
@@ -323,7 +326,8 @@ class Interpreter {
       SMELT_ASSIGN_OR_RETURN(Tensor written, TensorOf(node, args, 0));
       if (name == "smelt::assert_no_internal_overlap") {
         if (absl::Status s = CheckNoInternalOverlap(c, written); !s.ok()) {
-          if (node.FindAttribute("in_order") != nullptr) return absl::UnimplementedError(kAnswerHangsOnOrder);
+          if (node.FindAttribute("in_order") != nullptr)
+            return WithCause(absl::UnimplementedError(kAnswerHangsOnOrder), Cause::kDependsOnOrder);
           return absl::FailedPreconditionError(s.message());
         }
         SMELT_RETURN_IF_ERROR(CheckOrder(c, written, written));

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "smelt/core/base/cause.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/eval/interpreter.h"
 #include "smelt/core/eval/kernels.h"
@@ -225,7 +226,7 @@ absl::StatusOr<ElementOrder> OrderOf(const Call& c, const Tensor& written, absl:
     operands.push_back(Placed(v.tensor(), *std::move(g)));
   }
   ElementOrder order = OrderOfElements(Placed(written, written.geometry()), operands);
-  if (order.effect == OrderEffect::kOpen) return c.Unsupported(kAnswerHangsOnOrder);
+  if (order.effect == OrderEffect::kOpen) return WithCause(c.Unsupported(kAnswerHangsOnOrder), Cause::kDependsOnOrder);
   return order;
 }
 
@@ -717,7 +718,7 @@ absl::Status CheckOperandsApart(const Call& c, std::vector<Tensor>& held, Tensor
 absl::Status CheckReadApart(const Call& c, const Tensor& target, const std::vector<Tensor>& held) {
   if (held.empty()) return absl::OkStatus();
   const OpInfo& info = GetOpInfo(c.schema->op);
-  if (info.kind != OpKind::kInplace) return c.Unsupported(kAnswerHangsOnOrder);
+  if (info.kind != OpKind::kInplace) return WithCause(c.Unsupported(kAnswerHangsOnOrder), Cause::kDependsOnOrder);
   SMELT_ASSIGN_OR_RETURN(
       const bool reads, WritesWhereItReads(target, held, [&](int kept, int given) -> absl::StatusOr<Tensor> {
         Values args = c.args;
@@ -727,7 +728,7 @@ absl::Status CheckReadApart(const Call& c, const Tensor& target, const std::vect
         }
         return Run1(*c.state, info.functional.full(), std::move(args));
       }));
-  return reads ? c.Unsupported(kAnswerHangsOnOrder) : absl::OkStatus();
+  return reads ? WithCause(c.Unsupported(kAnswerHangsOnOrder), Cause::kDependsOnOrder) : absl::OkStatus();
 }
 }  // namespace
 
@@ -831,7 +832,9 @@ absl::Status CheckApart(const Call& c, const Tensor& a, const Tensor& b, Operand
   const Overlap overlap = OverlapsConcrete(a.geometry(), ItemSize(a.dtype()), b.geometry(), ItemSize(b.dtype()));
   if (overlap == Overlap::kDisjoint) return absl::OkStatus();
   const bool whole = a.dtype() == b.dtype() && overlap == Overlap::kSame && !OverlapsItselfConcrete(a.geometry());
-  return whole && rule == OperandSharing::kWholeOrNone ? absl::OkStatus() : c.Unsupported(kAnswerHangsOnOrder);
+  return whole && rule == OperandSharing::kWholeOrNone
+             ? absl::OkStatus()
+             : WithCause(c.Unsupported(kAnswerHangsOnOrder), Cause::kDependsOnOrder);
 }
 
 absl::StatusOr<bool> CopyInOrder(const Call& c, const Tensor& to, const Tensor& from) {
@@ -850,7 +853,8 @@ absl::StatusOr<bool> CopyInOrder(const Call& c, const Tensor& to, const Tensor& 
 
 absl::Status CheckOrder(const Call& c, const Tensor& written, const Tensor& read) {
   SMELT_ASSIGN_OR_RETURN(const ElementOrder order, OrderOf(c, written, {EvalValue(read)}));
-  return order.effect == OrderEffect::kNone ? absl::OkStatus() : c.Unsupported(kAnswerHangsOnOrder);
+  return order.effect == OrderEffect::kNone ? absl::OkStatus()
+                                            : WithCause(c.Unsupported(kAnswerHangsOnOrder), Cause::kDependsOnOrder);
 }
 
 }  // namespace smelt::eval_internal

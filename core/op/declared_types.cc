@@ -11,6 +11,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "smelt/core/base/cause.h"
 #include "smelt/core/base/recover.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/effects.h"
@@ -418,9 +419,7 @@ class TypeChecker {
   }
 
   // Facts about sizes that only the data determines are unknown before the call.
-  static bool IsUndecided(const absl::Status& s) {
-    return absl::StrContains(s.message(), "the ranges of the symbols leave it open");
-  }
+  static bool IsUndecided(const absl::Status& s) { return CauseOf(s) == Cause::kUndecidedSizes; }
 
   absl::Status CheckNode(NodeId n) {
     const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());

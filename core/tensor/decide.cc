@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "smelt/core/base/cause.h"
 
 namespace smelt {
 
@@ -210,9 +211,11 @@ bool SymbolicDecide::Assume(const Expr& a, Assumption::Relation relation, const 
   absl::StatusOr<int64_t> x = EvaluateByHints(a), y = EvaluateByHints(b);
   if (!x.ok() || !y.ok()) {
     if (status_.ok()) {
-      status_ = absl::UnimplementedError(absl::StrCat("whether ", asked.ToString(),
-                                                      " is not known: the ranges of the symbols leave it open, and ",
-                                                      (!x.ok() ? x : y).status().message()));
+      const absl::string_view why = (!x.ok() ? x : y).status().message();
+      status_ = WithCause(
+          absl::UnimplementedError(absl::StrCat("whether ", asked.ToString(),
+                                                " is not known: the ranges of the symbols leave it open, and ", why)),
+          Cause::kUndecidedSizes);
     }
     return false;
   }
