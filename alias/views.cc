@@ -6,6 +6,7 @@
 #include "smelt/alias/boxes.h"
 #include "smelt/alias/state.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/tensor/view_op.h"
 
 namespace smelt {
 
@@ -20,17 +21,15 @@ using alias_internal::UnwrapOptional;
 
 namespace {
 
+const ViewOp* ViewOpOf(const Node& node) {
+  const ViewOp* view = FindViewOp(node.op.full());
+  return view != nullptr ? view : FindViewOpByName(node.op.name());
+}
+
 // Returns whether the node's views have the dtype of what they are views of.
 bool KeepsDtype(const Node& node) {
-  static const auto* const kNames = new absl::flat_hash_set<absl::string_view>{
-      "aten::select",     "aten::slice",     "aten::narrow",    "aten::unbind",           "aten::split",
-      "aten::chunk",      "aten::transpose", "aten::swapaxes",  "aten::swapdims",         "aten::t",
-      "aten::numpy_T",    "aten::permute",   "aten::unsqueeze", "aten::squeeze",          "aten::diagonal",
-      "aten::as_strided", "aten::expand",    "aten::expand_as", "aten::broadcast_to",     "aten::unfold",
-      "aten::reshape",    "aten::flatten",   "aten::ravel",     "aten::unflatten",        "aten::reshape_as",
-      "aten::view_as",    "aten::alias",     "aten::detach",    "aten::split_with_sizes", "aten::tensor_split",
-      "aten::hsplit",     "aten::vsplit",    "aten::movedim"};
-  return kNames->contains(node.op.name()) || node.op.full() == "aten::view";
+  const ViewOp* view = ViewOpOf(node);
+  return view != nullptr && !view->changes_dtype;
 }
 
 // The attributes of smelt::view state where its result lies.
@@ -76,66 +75,46 @@ class BoxOfView {
 
   void Apply() {
     if (s_.IsWholeSlice(node_)) return;
-    using Rule = void (BoxOfView::*)();
-    static const auto* const kRules = new absl::flat_hash_map<absl::string_view, Rule>({
-        {"aten::select", &BoxOfView::Select},
-        {"aten::slice", &BoxOfView::Slice},
-        {"aten::narrow", &BoxOfView::Narrow},
-        {"aten::unbind", &BoxOfView::Unbind},
-        {"aten::split", &BoxOfView::Split},
-        {"aten::split_with_sizes", &BoxOfView::Split},
-        {"aten::unsafe_split", &BoxOfView::Split},
-        {"aten::unsafe_split_with_sizes", &BoxOfView::Split},
-        {"aten::chunk", &BoxOfView::Pieces},
-        {"aten::unsafe_chunk", &BoxOfView::Pieces},
-        {"aten::tensor_split", &BoxOfView::Pieces},
-        {"aten::hsplit", &BoxOfView::Pieces},
-        {"aten::vsplit", &BoxOfView::Pieces},
-        {"aten::dsplit", &BoxOfView::Pieces},
-        {"aten::transpose", &BoxOfView::Transpose},
-        {"aten::swapaxes", &BoxOfView::Transpose},
-        {"aten::swapdims", &BoxOfView::Transpose},
-        {"aten::t", &BoxOfView::Reverse},
-        {"aten::numpy_T", &BoxOfView::Reverse},
-        {"aten::permute", &BoxOfView::PermuteDims},
-        {"aten::unsqueeze", &BoxOfView::Unsqueeze},
-        {"aten::squeeze", &BoxOfView::Squeeze},
-        {"aten::alias", &BoxOfView::Whole},
-        {"aten::detach", &BoxOfView::Whole},
-        {"aten::lift_fresh", &BoxOfView::Whole},
-        {"aten::conj", &BoxOfView::Whole},
-        {"aten::_conj", &BoxOfView::Whole},
-        {"aten::_neg_view", &BoxOfView::Whole},
-        {"aten::data", &BoxOfView::Whole},
-        {"prim::data", &BoxOfView::Whole},
-        {"aten::positive", &BoxOfView::Whole},
-        {"aten::real", &BoxOfView::Part},
-        {"aten::imag", &BoxOfView::Part},
-        {"aten::diagonal", &BoxOfView::Diagonal},
-        {"aten::linalg_diagonal", &BoxOfView::Diagonal},
-        {"aten::as_strided", &BoxOfView::Anywhere},
-        {"aten::_reshape_alias", &BoxOfView::Anywhere},
-        {"aten::_nested_view_from_buffer", &BoxOfView::Anywhere},
-        {"aten::expand", &BoxOfView::OverlapItself},
-        {"aten::expand_as", &BoxOfView::OverlapItself},
-        {"aten::broadcast_to", &BoxOfView::OverlapItself},
-        {"aten::broadcast_tensors", &BoxOfView::OverlapItself},
-        {"aten::meshgrid", &BoxOfView::OverlapItself},
-        {"aten::unfold", &BoxOfView::OverlapItself},
-        {"aten::view", &BoxOfView::NewSpace},
-        {"aten::view_as", &BoxOfView::NewSpace},
-        {"aten::reshape", &BoxOfView::NewSpace},
-        {"aten::_unsafe_view", &BoxOfView::NewSpace},
-        {"aten::flatten", &BoxOfView::NewSpace},
-        {"aten::ravel", &BoxOfView::NewSpace},
-        {"aten::unflatten", &BoxOfView::NewSpace},
-        {"aten::reshape_as", &BoxOfView::NewSpace},
-        {"aten::view_as_real", &BoxOfView::NewSpace},
-        {"aten::view_as_complex", &BoxOfView::NewSpace},
-    });
     if (node_.op.full() == "smelt::view") return Anywhere();
-    const auto rule = kRules->find(node_.op.name());
-    rule != kRules->end() ? (this->*rule->second)() : Lose(out_);
+    const ViewOp* view = ViewOpOf(node_);
+    switch (view == nullptr ? ViewShape::kUnknown : view->shape) {
+      case ViewShape::kUnknown:
+        return Lose(out_);
+      case ViewShape::kWhole:
+        return;
+      case ViewShape::kComponent:
+        return Part();
+      case ViewShape::kSelect:
+        return Select();
+      case ViewShape::kSlice:
+        return Slice();
+      case ViewShape::kNarrow:
+        return Narrow();
+      case ViewShape::kUnbind:
+        return Unbind();
+      case ViewShape::kSplit:
+        return Split();
+      case ViewShape::kPieces:
+        return Pieces();
+      case ViewShape::kTranspose:
+        return Transpose();
+      case ViewShape::kReverse:
+        return Reverse();
+      case ViewShape::kPermute:
+        return PermuteDims();
+      case ViewShape::kUnsqueeze:
+        return Unsqueeze();
+      case ViewShape::kSqueeze:
+        return Squeeze();
+      case ViewShape::kDiagonal:
+        return Diagonal();
+      case ViewShape::kAnywhere:
+        return Anywhere();
+      case ViewShape::kRepeats:
+        return OverlapItself();
+      case ViewShape::kNewSpace:
+        return NewSpace();
+    }
   }
 
  private:
@@ -348,8 +327,6 @@ class BoxOfView {
     if (!size || !size->IsConstant()) return Lose(out_);
     if (size->Constant() == 1) RemoveDim(out_, *dim);
   }
-
-  void Whole() {}
 
   void Part() {
     const bool imaginary = node_.op.name() == "aten::imag";
