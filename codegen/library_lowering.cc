@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/traits.h"
@@ -240,6 +241,31 @@ absl::StatusOr<LibraryNode> Eigh(const Graph& g, NodeId n, const OpCall& call) {
   return out;
 }
 
+absl::StatusOr<LibraryNode> Plain(const Graph& g, NodeId n, const OpCall& call) {
+  LibraryNode out;
+  out.op = std::string(absl::StripPrefix(call.op().name(), "aten::"));
+  out.outputs = Outputs(g, n);
+  for (const OpArg& a : call.args()) {
+    switch (a.kind) {
+      case OpArg::Kind::kTensor:
+        out.inputs.push_back(a.value);
+        break;
+      case OpArg::Kind::kInt:
+      case OpArg::Kind::kBool:
+        if (!a.known) return call.Unsupported("a number that only the run knows");
+        out.ints.push_back(a.kind == OpArg::Kind::kInt ? a.expr : Expr(a.number != 0 ? 1 : 0));
+        break;
+      case OpArg::Kind::kFloat:
+        if (!a.known) return call.Unsupported("a number that only the run knows");
+        out.floats.push_back(a.number);
+        break;
+      default:
+        return call.Unsupported("an argument that is neither a tensor nor a number");
+    }
+  }
+  return out;
+}
+
 // Lowers smelt's own operators, whose results have the size that an operand gives.
 std::optional<LibraryNode> LowerOwnOperator(const Graph& g, NodeId n, LibraryCall call) {
   const Node& node = g.node(n);
@@ -268,6 +294,8 @@ std::optional<LibraryNode> LowerOwnOperator(const Graph& g, NodeId n, LibraryCal
 // Returns the rule for operators of PyTorch that the call computes.
 Rule RuleOf(LibraryCall call) {
   switch (call) {
+    case LibraryCall::kPlain:
+      return Plain;
     case LibraryCall::kMatmul:
       return Matmul;
     case LibraryCall::kMatmulWithBias:

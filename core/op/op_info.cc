@@ -369,6 +369,7 @@ OpInfo Describe(OpName op) {
     if (k == OpKind::kMovement || k == OpKind::kLibrary || k == OpKind::kComposite || k == OpKind::kOther)
       info.kind = k;
     info.decomposes = HasDecomposition(op);
+    if (GetOpTraits(op).library == LibraryCall::kPlain) info.kind = OpKind::kLibrary;
     if (info.kind == OpKind::kUnknown && info.decomposes) info.kind = OpKind::kComposite;
   }
   return info;

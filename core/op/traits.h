@@ -71,6 +71,9 @@ enum class OpFamily : uint8_t {
 // The library function, or the loop of the runtime, that computes an operator.
 enum class LibraryCall : uint8_t {
   kNone,
+  // The runtime's function of the operator's name, on its tensors and its numbers in the order of the schema. A new
+  // library operator needs no rule of its own in the code generator.
+  kPlain,
   kMatmul,
   kMatmulWithBias,
   kConvolution,
