@@ -11,14 +11,9 @@
 namespace smelt {
 namespace {
 
-using library_internal::MakeResult;
+using library_internal::LibraryEntry;
 
-struct Entry {
-  const char* name;
-  MakeResult (*make)(const LibraryRequest&, int64_t*);
-};
-
-const Entry kOps[] = {
+constexpr LibraryEntry kOps[] = {
     {"matmul", library_internal::MakeMatmul},
     {"convolution", library_internal::MakeConvolution},
     {"convolution_backward", library_internal::MakeConvolutionBackward},
@@ -29,21 +24,18 @@ const Entry kOps[] = {
     {"qr", library_internal::MakeOrthogonal},
     {"svd", library_internal::MakeOrthogonal},
     {"eigh", library_internal::MakeOrthogonal},
-    {"sort", library_internal::MakeSort},
-    {"topk", library_internal::MakeTopK},
-    {"kthvalue", library_internal::MakeKthValue},
-    {"median", library_internal::MakeMedian},
-    {"nanmedian", library_internal::MakeNanMedian},
-    {"mode", library_internal::MakeMode},
-    {"searchsorted", library_internal::MakeSearchSorted},
-    {"count_nonzero", library_internal::MakeCountNonzero},
-    {"nonzero", library_internal::MakeNonzero},
-    {"masked_select", library_internal::MakeMaskedSelect},
-    {"masked_scatter", library_internal::MakeMaskedScatter},
-    {"unique_count", library_internal::MakeUniqueCount},
-    {"unique", library_internal::MakeUnique},
-    {"bincount", library_internal::MakeBincount},
 };
+
+// Returns null if there is no such operator.
+const LibraryEntry* FindOp(absl::string_view name) {
+  for (absl::Span<const LibraryEntry> ops :
+       {absl::MakeConstSpan(kOps), library_internal::SortingOps(), library_internal::SelectionOps()}) {
+    for (const LibraryEntry& e : ops) {
+      if (name == e.name) return &e;
+    }
+  }
+  return nullptr;
+}
 
 // Sizes from data come and go. Beyond this many entries the cache starts afresh.
 constexpr size_t kMaxPrepared = 8192;
@@ -76,12 +68,7 @@ absl::Status CheckShapes(const LibraryRequest& r) {
 
 }  // namespace
 
-bool IsLibraryOp(absl::string_view op) {
-  for (const Entry& e : kOps) {
-    if (op == e.name) return true;
-  }
-  return false;
-}
+bool IsLibraryOp(absl::string_view op) { return FindOp(op) != nullptr; }
 
 absl::StatusOr<std::shared_ptr<const PreparedOp>> Library::Prepare(const LibraryRequest& request) {
   {
@@ -89,28 +76,27 @@ absl::StatusOr<std::shared_ptr<const PreparedOp>> Library::Prepare(const Library
     auto it = cache_.find(request);
     if (it != cache_.end()) return it->second;
   }
-  for (const Entry& e : kOps) {
-    if (request.op != e.name) continue;
-    SMELT_RETURN_IF_ERROR(CheckShapes(request));
-    int64_t packed = 0;
-    SMELT_ASSIGN_OR_RETURN(std::unique_ptr<PreparedOp> made, e.make(request, &packed));
-    // The map takes over a complete element, because it cannot hold one that throws while it is made.
-    std::shared_ptr<const PreparedOp> op = std::move(made);
-    LibraryRequest key = request;
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (cache_.size() >= kMaxPrepared) cache_.clear();
-    try {
-      auto [it, fresh] = cache_.try_emplace(std::move(key), std::move(op));
-      if (fresh) packed_bytes_ += packed;
-      return it->second;
-    } catch (const std::bad_alloc&) {
-      // Once its growth has failed, Abseil's table cannot even be destroyed. It begins afresh, and the process loses
-      // what the table held.
-      new (&cache_) decltype(cache_)();
-      throw;
-    }
+  const LibraryEntry* entry = FindOp(request.op);
+  if (entry == nullptr)
+    return absl::UnimplementedError(absl::StrCat("there is no library operator \"", request.op, "\""));
+  SMELT_RETURN_IF_ERROR(CheckShapes(request));
+  int64_t packed = 0;
+  SMELT_ASSIGN_OR_RETURN(std::unique_ptr<PreparedOp> made, entry->make(request, &packed));
+  // The map takes over a complete element, because it cannot hold one that throws while it is made.
+  std::shared_ptr<const PreparedOp> op = std::move(made);
+  LibraryRequest key = request;
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (cache_.size() >= kMaxPrepared) cache_.clear();
+  try {
+    auto [it, fresh] = cache_.try_emplace(std::move(key), std::move(op));
+    if (fresh) packed_bytes_ += packed;
+    return it->second;
+  } catch (const std::bad_alloc&) {
+    // Once its growth has failed, Abseil's table cannot even be destroyed. It begins afresh, and the process loses
+    // what the table held.
+    new (&cache_) decltype(cache_)();
+    throw;
   }
-  return absl::UnimplementedError(absl::StrCat("there is no library operator \"", request.op, "\""));
 }
 
 int64_t Library::packed_bytes() const {

@@ -142,20 +142,14 @@ MakeResult MakeConvolutionBackward(const LibraryRequest& r, int64_t* packed_byte
 MakeResult MakeFactorization(const LibraryRequest& r, int64_t* packed_bytes);
 MakeResult MakeFourier(const LibraryRequest& r, int64_t* packed_bytes);
 MakeResult MakeOrthogonal(const LibraryRequest& r, int64_t* packed_bytes);
-MakeResult MakeSort(const LibraryRequest& r, int64_t* packed_bytes);
-MakeResult MakeTopK(const LibraryRequest& r, int64_t* packed_bytes);
-MakeResult MakeKthValue(const LibraryRequest& r, int64_t* packed_bytes);
-MakeResult MakeMedian(const LibraryRequest& r, int64_t* packed_bytes);
-MakeResult MakeNanMedian(const LibraryRequest& r, int64_t* packed_bytes);
-MakeResult MakeMode(const LibraryRequest& r, int64_t* packed_bytes);
-MakeResult MakeSearchSorted(const LibraryRequest& r, int64_t* packed_bytes);
-MakeResult MakeCountNonzero(const LibraryRequest& r, int64_t* packed_bytes);
-MakeResult MakeNonzero(const LibraryRequest& r, int64_t* packed_bytes);
-MakeResult MakeMaskedSelect(const LibraryRequest& r, int64_t* packed_bytes);
-MakeResult MakeMaskedScatter(const LibraryRequest& r, int64_t* packed_bytes);
-MakeResult MakeUniqueCount(const LibraryRequest& r, int64_t* packed_bytes);
-MakeResult MakeUnique(const LibraryRequest& r, int64_t* packed_bytes);
-MakeResult MakeBincount(const LibraryRequest& r, int64_t* packed_bytes);
+
+struct LibraryEntry {
+  const char* name;
+  MakeResult (*make)(const LibraryRequest& r, int64_t* packed_bytes);
+};
+// The operators of one subject, as its source lists them.
+absl::Span<const LibraryEntry> SortingOps();
+absl::Span<const LibraryEntry> SelectionOps();
 
 // Checks the number and the kinds of operands; the message names the op.
 absl::Status CheckArity(const LibraryRequest& r, int min_inputs, int max_inputs, int min_outputs, int max_outputs,

@@ -382,4 +382,14 @@ MakeResult MakeBincount(const LibraryRequest& r, int64_t*) {
   });
 }
 
+absl::Span<const LibraryEntry> SelectionOps() {
+  static constexpr LibraryEntry kOps[] = {
+      {"count_nonzero", MakeCountNonzero}, {"nonzero", MakeNonzero},
+      {"masked_select", MakeMaskedSelect}, {"masked_scatter", MakeMaskedScatter},
+      {"unique_count", MakeUniqueCount},   {"unique", MakeUnique},
+      {"bincount", MakeBincount},
+  };
+  return kOps;
+}
+
 }  // namespace smelt::library_internal

@@ -446,4 +446,12 @@ MakeResult MakeSearchSorted(const LibraryRequest& r, int64_t*) {
   return std::unique_ptr<PreparedOp>(new SearchSorted(sorted, values, sorter, out, r.ints[0] != 0));
 }
 
+absl::Span<const LibraryEntry> SortingOps() {
+  static constexpr LibraryEntry kOps[] = {
+      {"sort", MakeSort},           {"topk", MakeTopK}, {"kthvalue", MakeKthValue},         {"median", MakeMedian},
+      {"nanmedian", MakeNanMedian}, {"mode", MakeMode}, {"searchsorted", MakeSearchSorted},
+  };
+  return kOps;
+}
+
 }  // namespace smelt::library_internal
