@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "smelt/alias/state.h"
+#include "smelt/core/op/ops.h"
 
 namespace smelt {
 
@@ -114,7 +115,7 @@ void AliasDb::State::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, con
   }
   if (e.random) AddAccess(n, MakeRef(kRandom), MakeRef(kRandom), kWrite, UINT16_MAX);
   if (e.side_effect) AddAccess(n, MakeRef(kWorld), MakeRef(kWorld), kWrite, UINT16_MAX);
-  if (reads_active && e.side_effect && g.node(n).op.name() == "prim::RaiseException") {
+  if (reads_active && e.side_effect && g.node(n).op.name() == op::kPrimRaiseException) {
     AddAccess(n, unknown, unknown, kRead, UINT16_MAX);
   }
 }
@@ -344,10 +345,10 @@ void AliasDb::State::AddStores(NodeId n, const Node& node, const OpEffects& e) {
         s.elements = (c & kStoresElements) != 0;
         if (attribute != kAnySlot) {
           s.slot = attribute;
-        } else if (node.op.name() == "aten::append" || node.op.name() == "aten::extend" ||
-                   node.op.name() == "aten::add_") {
+        } else if (node.op.name() == op::kAppend || node.op.name() == op::kExtend ||
+                   node.op.name() == op::kAddInPlace) {
           s.slot = kAppended;
-        } else if (node.op.name() == "aten::_set_item" &&
+        } else if (node.op.name() == op::kPrivateSetItem &&
                    UnwrapOptional(g.value(node.inputs[i]).type).kind() == TypeKind::kList) {
           std::optional<int64_t> at = ConstantInt(node.inputs[1]);
           s.slot = at && *at >= 0 && *at < INT32_MAX ? static_cast<int32_t>(*at) : kAnySlot;

@@ -3,6 +3,7 @@
 
 #include "absl/algorithm/container.h"
 #include "smelt/alias/state.h"
+#include "smelt/core/op/ops.h"
 
 namespace smelt {
 
@@ -38,7 +39,7 @@ OpEffects AliasDb::State::EffectsOf(const Node& node) {
       }
       return e;
     }
-    if (op.kind == EffectKind::kFork) return GetOpEffects(OpName::Get("prim::PythonOp"));
+    if (op.kind == EffectKind::kFork) return GetOpEffects(OpName::Get(op::kPrimPythonOp));
     return op;
   }
   return NodeEffects(g, node, op, !options_distrusted);
@@ -72,7 +73,7 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
   auto result = std::make_unique<OpEffects>();
   OpEffects& e = *result;
   if (!summarising.insert(&sub).second) {
-    e = GetOpEffects(OpName::Get("prim::PythonOp"));
+    e = GetOpEffects(OpName::Get(op::kPrimPythonOp));
     return *(summaries[&sub] = std::move(result));
   }
   State inner(sub, Options());
@@ -206,7 +207,7 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
     e.writes = true;
   }
   // Unknown code reaches what the arguments reach, unless it is Python's.
-  if (opaque) e = GetOpEffects(OpName::Get(anything ? "prim::PythonOp" : "prim::CallFunction"));
+  if (opaque) e = GetOpEffects(OpName::Get(anything ? op::kPrimPythonOp : op::kPrimCallFunction));
   return *(summaries[&sub] = std::move(result));
 }
 

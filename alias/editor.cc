@@ -9,6 +9,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "smelt/core/op/ops.h"
 
 namespace smelt {
 
@@ -203,8 +204,8 @@ void Editor::MoveAfter(NodeId n, NodeId anchor) {
 
 absl::Status Editor::InlineBlock(NodeId n, int k) {
   const std::string name = g_.node(n).op.name();
-  const bool is_cond = name == "smelt::cond";
-  if (name != "prim::If" && !is_cond) {
+  const bool is_cond = name == op::kSmeltCond;
+  if (name != op::kPrimIf && !is_cond) {
     return absl::InvalidArgumentError(absl::StrCat("only a branch can be inlined, not ", name));
   }
   if (k < 0 || k >= static_cast<int>(g_.node(n).blocks.size())) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "smelt/alias/state.h"
+#include "smelt/core/op/ops.h"
 
 namespace smelt {
 
@@ -167,7 +168,7 @@ void AliasDb::State::EvaluateWait(NodeId n, const Node& node, const OpEffects& o
       e.side_effect = e.random = false;
       AddAccesses(n, fork.inputs, e, 0);
     } else {
-      OpEffects e = GetOpEffects(OpName::Get("prim::PythonOp"));
+      OpEffects e = GetOpEffects(OpName::Get(op::kPrimPythonOp));
       e.side_effect = e.random = false;
       AddAccesses(n, {}, e, 0);
     }

@@ -5,6 +5,7 @@
 #include "absl/algorithm/container.h"
 #include "smelt/alias/boxes.h"
 #include "smelt/alias/state.h"
+#include "smelt/core/op/ops.h"
 
 namespace smelt {
 
@@ -139,9 +140,9 @@ Geom AliasDb::State::GeomOfJoined(ValueId v) {
 // views that only choose among their elements or rename them. A chain that comes back to itself adds nothing.
 bool AliasDb::State::IsInjective(SetId handles) {
   static const auto* const kChoose = new absl::flat_hash_set<absl::string_view>{
-      "aten::select",  "aten::slice",   "aten::narrow",    "aten::transpose", "aten::t",       "aten::permute",
-      "aten::squeeze", "aten::flatten", "aten::unsqueeze", "aten::reshape",   "aten::detach",  "aten::alias",
-      "aten::view",    "aten::view_as", "aten::diagonal",  "aten::swapaxes",  "aten::swapdims"};
+      op::kSelect,  op::kSlice,   op::kNarrow,    op::kTranspose, op::kT,       op::kPermute,
+      op::kSqueeze, op::kFlatten, op::kUnsqueeze, op::kReshape,   op::kDetach,  op::kAlias,
+      op::kView,    op::kViewAs,  op::kDiagonal,  op::kSwapaxes,  op::kSwapdims};
   constexpr size_t kMany = 64;
   absl::InlinedVector<Ref, 8> todo = sets.Refs(handles);
   for (size_t at = 0; at < todo.size(); ++at) {

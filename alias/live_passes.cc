@@ -8,6 +8,7 @@
 #include "absl/container/inlined_vector.h"
 #include "smelt/core/op/effects.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/ops.h"
 
 namespace smelt {
 
@@ -24,7 +25,7 @@ std::vector<BlockId> AllBlocks(const Graph& g) {
 bool IsInPlace(const Node& n) {
   const OpInfo& info = GetOpInfo(n.op);
   return info.kind == OpKind::kInplace && static_cast<bool>(info.functional) && n.outputs.size() == 1 &&
-         n.inputs.size() >= 1 && n.op.name() != "aten::copy_";
+         n.inputs.size() >= 1 && n.op.name() != op::kCopyInPlace;
 }
 
 // Returns whether the pure operator's result certainly has the dtype of its first argument.
@@ -37,7 +38,7 @@ bool KeepsDtype(const Graph& g, const Node& n) {
     if ((t.kind() == TypeKind::kFloat || t.kind() == TypeKind::kNumber || t.kind() == TypeKind::kComplex) && !known)
       return false;
   }
-  if (!known) return n.inputs.size() == 1 && (n.op.name() == "aten::relu_" || n.op.name() == "aten::neg_");
+  if (!known) return n.inputs.size() == 1 && (n.op.name() == op::kReluInPlace || n.op.name() == op::kNegInPlace);
   return IsFloating(*self.tensor().dtype);
 }
 
@@ -133,7 +134,7 @@ class MutationRemover {
 
   // Returns the node whose result stands for the written value of n.
   NodeId MakePure(NodeId n) {
-    static const OpName kCopy = OpName::Get("aten::copy");
+    static const OpName kCopy = OpName::Get(op::kCopy);
     const Node& node = g_.node(n);
     const OpName functional = GetOpInfo(node.op).functional;
     const ValueId result = node.outputs[0], self = node.inputs[0];
@@ -168,8 +169,9 @@ class MutationRemover {
   ValueId False() {
     if (!false_.valid()) {
       const NodeId first = g_.block(g_.top()).first;
-      false_ = g_.node(edit_.InsertBefore(first, OpName::Get("prim::Constant"), {}, {Type::Bool()}, {{"value", false}}))
-                   .outputs[0];
+      false_ =
+          g_.node(edit_.InsertBefore(first, OpName::Get(op::kPrimConstant), {}, {Type::Bool()}, {{"value", false}}))
+              .outputs[0];
     }
     return false_;
   }
@@ -188,7 +190,7 @@ class Grouper {
   Grouper(Graph& g, AliasDb& db, Editor& edit) : g_(g), db_(db), edit_(edit), pulled_for_(g.node_index_bound()) {}
 
   int64_t Run() {
-    static const OpName kGroup = OpName::Get("smelt::FusionGroup");
+    static const OpName kGroup = OpName::Get(op::kSmeltFusionGroup);
     int64_t groups = 0;
     for (BlockId b : AllBlocks(g_)) {
       for (NodeId n = g_.block(b).last; n.valid();) {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "smelt/alias/state.h"
+#include "smelt/core/op/ops.h"
 
 namespace smelt {
 
@@ -43,14 +44,14 @@ std::optional<Expr> AliasDb::State::IntOf(ValueId v, int depth) {
   const auto all_ints = [&] { return absl::c_all_of(in, [&](ValueId x) { return IsInt(g, x); }); };
   if (depth < kMaxDepth && in.size() == 2 && all_ints()) {
     const std::optional<Expr> a = IntOf(in[0], depth + 1), b = IntOf(in[1], depth + 1);
-    if (name == "aten::add" && a && b) return *a + *b;
-    if (name == "aten::sub" && a && b) return *a - *b;
-    if (name == "aten::mul" && a && b) return *a * *b;
-    if (name == "aten::floordiv" && a && b && b->Constant().value_or(0) > 0) return FloorDiv(*a, *b);
-    if (name == "prim::min" && a && b) return Min(*a, *b);
-    if (name == "prim::max" && a && b) return Max(*a, *b);
+    if (name == op::kAdd && a && b) return *a + *b;
+    if (name == op::kSub && a && b) return *a - *b;
+    if (name == op::kMul && a && b) return *a * *b;
+    if (name == op::kFloordiv && a && b && b->Constant().value_or(0) > 0) return FloorDiv(*a, *b);
+    if (name == op::kPrimMin && a && b) return Min(*a, *b);
+    if (name == op::kPrimMax && a && b) return Max(*a, *b);
   }
-  if (name == "aten::size" && in.size() == 2) {
+  if (name == op::kSize && in.size() == 2) {
     const Type& t = UnwrapOptional(g.value(in[0]).type);
     std::optional<int64_t> dim = ConstantInt(in[1]);
     const SetId p = PointsTo(in[0]);
@@ -64,7 +65,7 @@ std::optional<Expr> AliasDb::State::IntOf(ValueId v, int depth) {
     const Object& o = objects[ObjectOf(SetPool::IsSingle(p) ? SetPool::SingleRef(p) : 0)];
     if (known && in[0] == o.def) return Expr::Symbol(absl::StrCat("size ", *dim, " of ", NameOf(in[0])));
   }
-  if (name == "aten::size" || name == "aten::len" || name == "aten::numel" || name == "aten::dim") {
+  if (name == op::kSize || name == op::kLen || name == op::kNumel || name == op::kDim) {
     return Expr::Symbol(NameOf(v));
   }
   // The number may have either sign, while symbols are never negative.
@@ -104,7 +105,7 @@ std::optional<Expr> AliasDb::State::PositionOf(const Expr& bound, int64_t key, c
 
 // x[:], as TorchScript prints it for each dimension that is taken whole.
 bool AliasDb::State::IsWholeSlice(const Node& node) {
-  if (node.op.name() != "aten::slice" || node.inputs.size() != 5) return false;
+  if (node.op.name() != op::kSlice || node.inputs.size() != 5) return false;
   const auto is = [&](ValueId v, int64_t constant) {
     const std::optional<ConstantValue> c = GetConstant(g, v);
     return c && (std::holds_alternative<std::monostate>(*c) || ConstantInt(v) == constant);
@@ -122,8 +123,8 @@ uint32_t AliasDb::State::SameHandle(uint32_t object) {
     if (v.kind != Kind::kView || !v.def.valid()) return object;
     const Node& n = g.node(g.value(v.def).def);
     const std::string& name = n.op.name();
-    if (name != "aten::detach" && name != "aten::alias" && name != "aten::lift_fresh" && name != "prim::data" &&
-        name != "aten::data" && !IsWholeSlice(n)) {
+    if (name != op::kDetach && name != op::kAlias && name != op::kLiftFresh && name != op::kPrimData &&
+        name != op::kData && !IsWholeSlice(n)) {
       return object;
     }
     const SetId base = PointsTo(n.inputs[0]);

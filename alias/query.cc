@@ -3,6 +3,7 @@
 
 #include "absl/strings/match.h"
 #include "smelt/alias/state.h"
+#include "smelt/core/op/ops.h"
 
 namespace smelt {
 
@@ -351,8 +352,8 @@ ValueId AliasDb::State::Unrefined(ValueId v) const {
   for (;;) {
     const Node& n = g.node(g.value(v).def);
     const std::string& name = n.op.name();
-    if (name != "prim::unchecked_cast" && name != "prim::unchecked_unwrap_optional" &&
-        name != "aten::_unwrap_optional") {
+    if (name != op::kPrimUncheckedCast && name != op::kPrimUncheckedUnwrapOptional &&
+        name != op::kPrivateUnwrapOptional) {
       return v;
     }
     v = n.inputs[0];

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "smelt/core/op/ops.h"
 
 namespace smelt {
 
@@ -435,7 +436,7 @@ class Generator {
       if (type < 4) (type < 2 ? tensors_ : lists_).push_back(r);
       return;
     }
-    const std::string name = absl::StrCat("smelt::call_", num_graphs_++), l = Fresh("r");
+    const std::string name = absl::StrCat(op::kSmeltCallPrefix, num_graphs_++), l = Fresh("r");
     const bool list = AddGraph(name, tensors.size(), lists.size());
     absl::StrAppend(out, pad, "%", r, " : Tensor", list ? absl::StrCat(", %", l, " : Tensor[]") : "", " = ", name, "(",
                     with, ", %n, %m, %c, %d)\n");

@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "smelt/alias/run_views.h"
 #include "smelt/core/op/effects.h"
+#include "smelt/core/op/ops.h"
 
 namespace smelt {
 
@@ -315,12 +316,12 @@ class Runner {
     if (++steps_ > 3000) return Fail();
     const Node& node = g_.node(n);
     const std::string& op = node.op.name();
-    if (op == "prim::Constant") return RunConstant(node);
-    if (op == "prim::CallFunction") return RunFunction(n);
-    if (op == "smelt::call") return RunGraph(n, *std::get<std::shared_ptr<Graph>>(*node.FindAttribute("Subgraph")));
-    if (op == "prim::If") return RunIf(n);
-    if (op == "prim::Loop") return RunLoop(n);
-    if (op == "prim::Print") {
+    if (op == op::kPrimConstant) return RunConstant(node);
+    if (op == op::kPrimCallFunction) return RunFunction(n);
+    if (op == op::kSmeltCall) return RunGraph(n, *std::get<std::shared_ptr<Graph>>(*node.FindAttribute("Subgraph")));
+    if (op == op::kPrimIf) return RunIf(n);
+    if (op == op::kPrimLoop) return RunLoop(n);
+    if (op == op::kPrimPrint) {
       seen_->result.push_back(3000);
       return Show(In(node, 0));
     }
@@ -391,22 +392,22 @@ class Runner {
     if (kind != TypeKind::kInt && kind != TypeKind::kBool) return false;
     const Any& a = In(node, 0);
     const int64_t x = a.number, y = node.inputs.size() > 1 ? In(node, 1).number : 0;
-    if (op == "aten::size") {
+    if (op == op::kSize) {
       const int64_t rank = a.tensor->rank(), d = y < 0 ? y + rank : y;
       d < 0 || d >= rank ? Fail() : OutNumber(node, a.tensor->sizes[d]);
-    } else if (op == "aten::dim") {
+    } else if (op == op::kDim) {
       OutNumber(node, a.tensor->rank());
-    } else if (op == "aten::add") {
+    } else if (op == op::kAdd) {
       OutNumber(node, x + y);
-    } else if (op == "aten::sub") {
+    } else if (op == op::kSub) {
       OutNumber(node, x - y);
-    } else if (op == "aten::mul") {
+    } else if (op == op::kMul) {
       OutNumber(node, x * y);
-    } else if (op == "aten::neg") {
+    } else if (op == op::kNeg) {
       OutNumber(node, -x);
-    } else if (op == "aten::floordiv") {
+    } else if (op == op::kFloordiv) {
       y == 0 ? Fail() : OutNumber(node, x / y - (x % y != 0 && (x < 0) != (y < 0) ? 1 : 0));
-    } else if (op == "aten::gt") {
+    } else if (op == op::kGt) {
       OutNumber(node, x > y);
     } else {
       return false;
@@ -415,25 +416,25 @@ class Runner {
   }
 
   bool RunContainer(NodeId n, const Node& node, const std::string& op) {
-    if (op == "prim::ListConstruct" || op == "prim::TupleConstruct") {
+    if (op == op::kPrimListConstruct || op == op::kPrimTupleConstruct) {
       Any a = {.list = std::make_shared<ListObject>()};
       for (size_t i = 0; i < node.inputs.size(); ++i) a.list->elements.push_back(In(node, i));
       Out(node, std::move(a));
-    } else if (op == "prim::ListUnpack" || op == "prim::TupleUnpack") {
+    } else if (op == op::kPrimListUnpack || op == op::kPrimTupleUnpack) {
       const std::vector<Any> elements = In(node, 0).list->elements;
       if (elements.size() != node.outputs.size()) return Fail(), true;
       for (size_t i = 0; i < elements.size(); ++i) Define(node.outputs[i], elements[i]);
-    } else if (op == "aten::size") {
+    } else if (op == op::kSize) {
       Any a = {.list = std::make_shared<ListObject>()};
       for (int64_t size : In(node, 0).tensor->sizes) a.list->elements.push_back({.number = size});
       Out(node, std::move(a));
-    } else if (op == "aten::append") {
+    } else if (op == op::kAppend) {
       const Any l = In(node, 0);
       l.list->elements.push_back(In(node, 1));
       Out(node, l);
       Wrote(n, {l});
       LookAgain();
-    } else if (op == "aten::_set_item") {
+    } else if (op == op::kPrivateSetItem) {
       const Any l = In(node, 0);
       Any* element = ElementOf(l, In(node, 1).number);
       if (element == nullptr) return Fail(), true;
@@ -441,14 +442,14 @@ class Runner {
       Out(node, l);
       Wrote(n, {l});
       LookAgain();
-    } else if (op == "aten::pop") {
+    } else if (op == op::kPop) {
       const Any l = In(node, 0);
       if (l.list->elements.empty()) return Fail(), true;
       Any e = l.list->elements.back();
       l.list->elements.pop_back();
       Out(node, std::move(e));
       Wrote(n, {l});
-    } else if (op == "aten::__getitem__") {
+    } else if (op == op::kDunderGetitem) {
       const Any* element = ElementOf(In(node, 0), In(node, 1).number);
       element == nullptr ? Fail() : Out(node, *element);
     } else {
@@ -464,7 +465,7 @@ class Runner {
   }
 
   bool RunFresh(const Node& node, const std::string& op) {
-    if (op == "aten::cat") {
+    if (op == op::kCat) {
       auto h = std::make_shared<Handle>();
       h->storage = std::make_shared<Bytes>();
       for (const Any& e : In(node, 0).list->elements) h->storage->data.push_back(Sum(*e.tensor));
@@ -473,21 +474,21 @@ class Runner {
       OutTensor(node, h);
       return true;
     }
-    if (op == "aten::zeros") return Zeros(node), true;
+    if (op == op::kZeros) return Zeros(node), true;
     // The operators that in-place operators become when their writes are removed: zero, mul, add, copy.
     std::function<int64_t(int64_t)> f;
     size_t like = 0;
-    if (op == "aten::relu") {
+    if (op == op::kRelu) {
       f = [](int64_t v) { return std::max<int64_t>(v, 0); };
-    } else if (op == "aten::zero" || op == "aten::zeros_like") {
+    } else if (op == op::kZero || op == op::kZerosLike) {
       f = [](int64_t) { return 0; };
-    } else if (op == "aten::mul") {
+    } else if (op == op::kMul) {
       f = [](int64_t v) { return (v * 2 + 1) % 1000003; };
-    } else if (op == "aten::add") {
+    } else if (op == op::kAdd) {
       f = [y = Sum(*In(node, 1).tensor)](int64_t v) { return (v * 5 + y) % 1000003; };
-    } else if (op == "aten::bernoulli") {
+    } else if (op == op::kBernoulli) {
       f = [draw = ++drawn_](int64_t v) { return v + draw; };
-    } else if (op == "aten::copy") {
+    } else if (op == op::kCopy) {
       f = [](int64_t v) { return v; };
       like = 1;
     } else {
@@ -513,15 +514,16 @@ class Runner {
   }
 
   bool RunWrite(NodeId n, const Node& node, const std::string& op) {
-    if (op != "aten::add_" && op != "aten::mul_" && op != "aten::zero_" && op != "aten::relu_") return false;
+    if (op != op::kAddInPlace && op != op::kMulInPlace && op != op::kZeroInPlace && op != op::kReluInPlace)
+      return false;
     const Any a = In(node, 0);
-    const int64_t y = op == "aten::add_" ? Sum(*In(node, 1).tensor) : 0;
+    const int64_t y = op == op::kAddInPlace ? Sum(*In(node, 1).tensor) : 0;
     for (int64_t p : a.tensor->Places()) {
       int64_t& v = a.tensor->storage->data[p];
-      v = op == "aten::add_"    ? (v * 5 + y) % 1000003
-          : op == "aten::mul_"  ? (v * 2 + 1) % 1000003
-          : op == "aten::zero_" ? 0
-                                : std::max<int64_t>(v, 0);
+      v = op == op::kAddInPlace    ? (v * 5 + y) % 1000003
+          : op == op::kMulInPlace  ? (v * 2 + 1) % 1000003
+          : op == op::kZeroInPlace ? 0
+                                   : std::max<int64_t>(v, 0);
     }
     Out(node, a);
     Wrote(n, {a});
@@ -550,11 +552,11 @@ class Runner {
 
   bool RunView(const Node& node, const std::string& op) {
     const Any x = In(node, 0);
-    if (op == "aten::contiguous") {
+    if (op == op::kContiguous) {
       OutOrCopy(node, x, x.tensor->IsDense());
-    } else if (op == "aten::flatten") {
+    } else if (op == op::kFlatten) {
       Flatten(node);
-    } else if (op == "aten::reshape" || op == "aten::reshape_as") {
+    } else if (op == op::kReshape || op == op::kReshapeAs) {
       Reshape(node, Arguments(node)[0].numbers);
     } else if (IsPieces(op)) {
       const std::optional<std::vector<Handle>> pieces = MakePieces(op, *x.tensor, Arguments(node));
@@ -579,7 +581,7 @@ class Runner {
 
   void Reshape(const Node& node, const std::vector<int64_t>& asked) {
     const Handle& x = *In(node, 0).tensor;
-    if (std::optional<Handle> view = MakeView("aten::view", x, {{.numbers = asked}})) {
+    if (std::optional<Handle> view = MakeView(op::kView, x, {{.numbers = asked}})) {
       return OutTensor(node, std::make_shared<Handle>(*view));
     }
     const std::optional<std::vector<int64_t>> sizes = InferSizes(asked, static_cast<int64_t>(x.Places().size()));
@@ -609,7 +611,7 @@ class Runner {
 
   bool RunGeometryChange(const Node& node, const std::string& op) {
     const Any x = In(node, 0);
-    if (op == "aten::set_") {
+    if (op == op::kSetInPlace) {
       *x.tensor = Handle(*In(node, 1).tensor);
     } else {
       if (!absl::EndsWith(op, "_")) return false;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "smelt/core/op/ops.h"
 
 namespace smelt {
 
@@ -280,22 +281,22 @@ std::optional<Handle> View(const Handle& x, const Arguments& a) {
 using Maker = std::optional<Handle> (*)(const Handle&, const Arguments&);
 const absl::flat_hash_map<std::string, Maker>& Makers() {
   static const auto* const kMakers = new absl::flat_hash_map<std::string, Maker>({
-      {"aten::detach", Detach},
-      {"aten::select", Select},
-      {"aten::slice", Slice},
-      {"aten::narrow", Narrow},
-      {"aten::transpose", Transpose},
-      {"aten::t", T},
-      {"aten::movedim", MoveDim},
-      {"aten::permute", PermuteDims},
-      {"aten::unsqueeze", Unsqueeze},
-      {"aten::squeeze", Squeeze},
-      {"aten::expand", Expand},
-      {"aten::unfold", Unfold},
-      {"aten::diagonal", Diagonal},
-      {"aten::as_strided", AsStrided},
-      {"aten::view", View},
-      {"aten::reshape", View},
+      {op::kDetach, Detach},
+      {op::kSelect, Select},
+      {op::kSlice, Slice},
+      {op::kNarrow, Narrow},
+      {op::kTranspose, Transpose},
+      {op::kT, T},
+      {op::kMovedim, MoveDim},
+      {op::kPermute, PermuteDims},
+      {op::kUnsqueeze, Unsqueeze},
+      {op::kSqueeze, Squeeze},
+      {op::kExpand, Expand},
+      {op::kUnfold, Unfold},
+      {op::kDiagonal, Diagonal},
+      {op::kAsStrided, AsStrided},
+      {op::kView, View},
+      {op::kReshape, View},
   });
   return *kMakers;
 }
@@ -303,7 +304,7 @@ const absl::flat_hash_map<std::string, Maker>& Makers() {
 }  // namespace
 
 bool IsView(const std::string& op) { return Makers().contains(op); }
-bool IsPieces(const std::string& op) { return op == "aten::chunk" || op == "aten::split" || op == "aten::unbind"; }
+bool IsPieces(const std::string& op) { return op == op::kChunk || op == op::kSplit || op == op::kUnbind; }
 
 std::optional<Handle> MakeView(const std::string& op, const Handle& x, const std::vector<ViewArgument>& arguments) {
   return Makers().at(op)(x, arguments);
@@ -311,12 +312,12 @@ std::optional<Handle> MakeView(const std::string& op, const Handle& x, const std
 
 std::optional<std::vector<Handle>> MakePieces(const std::string& op, const Handle& x,
                                               const std::vector<ViewArgument>& arguments) {
-  const bool unbind = op == "aten::unbind";
+  const bool unbind = op == op::kUnbind;
   const std::optional<int64_t> d = Wrap(arguments.back().Or(0), x.rank());
   if (!d) return std::nullopt;
   const int64_t size = x.sizes[*d], asked = unbind ? 1 : arguments[0].Or(0);
   if (asked <= 0 || (size == 0 && !unbind)) return std::nullopt;
-  const int64_t piece = op == "aten::chunk" ? (size + asked - 1) / asked : asked;
+  const int64_t piece = op == op::kChunk ? (size + asked - 1) / asked : asked;
   std::vector<Handle> out;
   for (int64_t at = 0; at < size; at += piece) {
     out.push_back(*Cut(x, *d, at, std::min(at + piece, size), 1));

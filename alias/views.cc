@@ -6,6 +6,7 @@
 #include "smelt/alias/boxes.h"
 #include "smelt/alias/state.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/tensor/view_op.h"
 
 namespace smelt {
@@ -75,7 +76,7 @@ class BoxOfView {
 
   void Apply() {
     if (s_.IsWholeSlice(node_)) return;
-    if (node_.op.full() == "smelt::view") return Anywhere();
+    if (node_.op.full() == op::kSmeltView) return Anywhere();
     const ViewOp* view = ViewOpOf(node_);
     switch (view == nullptr ? ViewShape::kUnknown : view->shape) {
       case ViewShape::kUnknown:
@@ -329,7 +330,7 @@ class BoxOfView {
   }
 
   void Part() {
-    const bool imaginary = node_.op.name() == "aten::imag";
+    const bool imaginary = node_.op.name() == op::kImag;
     if (imaginary || (base_.dtype && IsComplex(*base_.dtype))) Point(out_, kPart, imaginary ? 1 : 0);
     out_->dtype = std::nullopt;
   }
@@ -401,7 +402,7 @@ class BoxOfView {
 
 // as_strided with an offset states its place in the storage, wherever its base is.
 void AliasDb::State::PlaceInStorage(const Node& node, const Geom& base, Geom* out) {
-  if (node.op.name() != "aten::as_strided" || node.inputs.size() != 4 || base.storage == 0) return;
+  if (node.op.name() != op::kAsStrided || node.inputs.size() != 4 || base.storage == 0) return;
   const std::optional<std::vector<Expr>> sizes = IntsOf(node.inputs[1]), strides = IntsOf(node.inputs[2]);
   const std::optional<Expr> offset = IntOf(node.inputs[3]);
   const bool item_known = base.exact ? base.item_known : base.dtype.has_value();
@@ -423,7 +424,7 @@ void AliasDb::State::PlaceExactly(uint32_t object, NodeId n, const Geom& base, i
   if (!call.ok()) return;
   const Value& value = g.value(objects[object].def);
   std::optional<SymbolicGeometry> found;
-  if (node.op.full() == "smelt::view") {
+  if (node.op.full() == op::kSmeltView) {
     found = SaidGeometry(node, value.type, base.geometry.dtype);
   } else if (absl::StatusOr<ViewMeaning> meaning = BuildView(*call, base.geometry, g.symbols); meaning.ok()) {
     const size_t which = piece >= 0 ? piece : meaning->is_list ? SIZE_MAX : value.def_index;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <variant>
 
+#include "smelt/core/op/ops.h"
 #include "smelt/core/op/traits.h"
 
 namespace smelt {
@@ -66,7 +67,7 @@ std::vector<IndexUse> FindIndexUses(const Graph& g) {
   std::vector<IndexUse> out;
   Collect(g, g.top(), [](ValueId v) { return std::optional<ValueId>(v); }, out);
   for (NodeId n : g.Nodes(g.top())) {
-    if (g.node(n).op != "smelt::FusionGroup") continue;
+    if (g.node(n).op != op::kSmeltFusionGroup) continue;
     const auto* sub = std::get_if<std::shared_ptr<Graph>>(g.node(n).FindAttribute("Subgraph"));
     if (sub == nullptr) continue;
     Collect(

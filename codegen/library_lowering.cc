@@ -7,6 +7,7 @@
 #include "absl/strings/strip.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/op/traits.h"
 
 namespace smelt {
@@ -121,7 +122,7 @@ absl::StatusOr<LibraryNode> Pick(const Graph& g, NodeId n, const OpCall& call) {
 absl::StatusOr<LibraryNode> SearchSorted(const Graph& g, NodeId n, const OpCall& call) {
   LibraryNode out;
   out.op = "searchsorted";
-  const bool bucketize = call.op().name() == "aten::bucketize";
+  const bool bucketize = call.op().name() == op::kBucketize;
   out.inputs = {OptionalTensor(call, bucketize ? "boundaries" : "sorted_sequence"), OptionalTensor(call, "self"),
                 OptionalTensor(call, "sorter")};
   if (!g.IsLive(out.inputs[0]) || !g.IsLive(out.inputs[1])) return call.Unsupported("a number to search for");
@@ -143,7 +144,7 @@ absl::StatusOr<LibraryNode> Fourier(const Graph& g, NodeId n, const OpCall& call
   out.outputs = Outputs(g, n);
   SMELT_ASSIGN_OR_RETURN(TensorType self, call.GetTensor("self"));
   SMELT_ASSIGN_OR_RETURN(int64_t normalization, call.GetInt("normalization"));
-  SMELT_ASSIGN_OR_RETURN(bool forward, call.GetBoolOr("forward", call.op().name() == "aten::_fft_r2c"));
+  SMELT_ASSIGN_OR_RETURN(bool forward, call.GetBoolOr("forward", call.op().name() == op::kPrivateFftR2c));
   SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> dims, call.GetInts("dim"));
   if (dims.empty()) return call.Unsupported("a transform along no dim");
   out.ints = {Expr(normalization), Expr(forward ? 1 : 0)};
@@ -243,7 +244,7 @@ absl::StatusOr<LibraryNode> Eigh(const Graph& g, NodeId n, const OpCall& call) {
 
 absl::StatusOr<LibraryNode> Plain(const Graph& g, NodeId n, const OpCall& call) {
   LibraryNode out;
-  out.op = std::string(absl::StripPrefix(call.op().name(), "aten::"));
+  out.op = std::string(absl::StripPrefix(call.op().name(), op::kAtenNamespace));
   out.outputs = Outputs(g, n);
   for (const OpArg& a : call.args()) {
     switch (a.kind) {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/op/read_numbers.h"
 #include "smelt/core/tensor/dtype.h"
 
@@ -172,7 +173,7 @@ void PlanBuilder::PackSlots() {
 
 SymbolicGeometry PlanBuilder::LayoutOf(ValueId v) {
   const NodeId def = g_.value(v).def;
-  if (!g_.IsParam(def) && g_.node(def).op == "smelt::view") return RegionGeometry(g_.node(def));
+  if (!g_.IsParam(def) && g_.node(def).op == op::kSmeltView) return RegionGeometry(g_.node(def));
   if (auto it = locations_.find(v); it != locations_.end()) return it->second.geometry;
   const ValueId base = RegionBase(v);
   if (g_.IsLive(base)) return LayoutOf(base);
@@ -182,7 +183,7 @@ SymbolicGeometry PlanBuilder::LayoutOf(ValueId v) {
 absl::StatusOr<PlanBuilder::Location> PlanBuilder::Locate(ValueId v) {
   if (auto it = locations_.find(v); it != locations_.end()) return it->second;
   const NodeId def = g_.value(v).def;
-  if (!g_.IsParam(def) && g_.node(def).op == "smelt::view") {
+  if (!g_.IsParam(def) && g_.node(def).op == op::kSmeltView) {
     SMELT_ASSIGN_OR_RETURN(Location l, Locate(g_.node(def).inputs[0]));
     l.geometry = RegionGeometry(g_.node(def));
     if (const Attribute* home = g_.node(def).FindAttribute("argument")) {
@@ -191,7 +192,7 @@ absl::StatusOr<PlanBuilder::Location> PlanBuilder::Locate(ValueId v) {
     }
     return l;
   }
-  if (!g_.IsParam(def) && g_.node(def).op == "prim::Constant") {
+  if (!g_.IsParam(def) && g_.node(def).op == op::kPrimConstant) {
     const auto* t = std::get_if<Tensor>(g_.node(def).FindAttribute("value"));
     if (t != nullptr) {
       Location l;

@@ -7,6 +7,7 @@
 
 #include "smelt/codegen/plan_builder.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/op/traits.h"
 
 namespace smelt {
@@ -62,7 +63,7 @@ absl::Status PlanBuilder::EmitIf(NodeId n) {
 }
 
 absl::Status PlanBuilder::EmitLoop(NodeId n) {
-  const bool is_while = g_.node(n).op == "smelt::while_loop";
+  const bool is_while = g_.node(n).op == op::kSmeltWhileLoop;
   const int first_input = is_while ? 0 : 2;
   const int first_param = is_while ? 0 : 1;
   const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());

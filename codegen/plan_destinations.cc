@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "smelt/codegen/plan_builder.h"
 #include "smelt/core/base/check.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/tensor/dtype.h"
 #include "smelt/core/tensor/region.h"
 
@@ -79,7 +80,7 @@ void PlanBuilder::PlaceFresh(int key, GraphOutputIndex contents) {
   const ValueId f = g_.outputs()[contents.value()];
   // Complex numbers are the view of their parts, so a node that writes the parts writes the result.
   ValueId whole = f;
-  while (!g_.IsParam(g_.value(whole).def) && g_.node(g_.value(whole).def).op == "smelt::view") {
+  while (!g_.IsParam(g_.value(whole).def) && g_.node(g_.value(whole).def).op == op::kSmeltView) {
     const ValueId base = g_.node(g_.value(whole).def).inputs[0];
     if (ShowsAPart(whole, base)) break;
     whole = base;
@@ -118,7 +119,7 @@ void PlanBuilder::PlaceFresh(int key, GraphOutputIndex contents) {
 // A state that shows a part of its storage is rewritten through a view of all of it.
 bool PlanBuilder::ShowsWholeState(ValueId v, ValueId initial) const {
   const NodeId def = g_.value(v).def;
-  if (g_.IsParam(def) || g_.node(def).op != "smelt::view" || g_.node(def).inputs[0] != initial) return false;
+  if (g_.IsParam(def) || g_.node(def).op != op::kSmeltView || g_.node(def).inputs[0] != initial) return false;
   const SymbolicGeometry shown = RegionGeometry(g_.node(def));
   const Weight& w = g_.weights[g_.input_infos[g_.value(initial).def_index].weight];
   return shown.dtype == w.dtype && shown.offset == Expr(0) && shown.sizes.size() == 1 && shown.strides[0] == Expr(1) &&
@@ -144,7 +145,7 @@ std::optional<int> PlanBuilder::HomeOf(ValueId v) const {
   const Graph* g = &g_;
   NodeId def = g_.value(v).def;
   if (g_.IsParam(def)) return std::nullopt;
-  if (g_.node(def).op == "smelt::FusionGroup") {
+  if (g_.node(def).op == op::kSmeltFusionGroup) {
     const auto* subgraph = std::get_if<std::shared_ptr<Graph>>(g_.node(def).FindAttribute("Subgraph"));
     if (subgraph == nullptr) return std::nullopt;
     const ValueId inner = (*subgraph)->outputs()[g_.value(v).def_index];
@@ -209,7 +210,7 @@ ValueId PlanBuilder::ArgumentOf(MemoryIndex m) const {
 
 bool PlanBuilder::CanPlace(ValueId v) const {
   const Node& node = g_.node(g_.value(v).def);
-  return !absl::StartsWith(node.op.name(), "prim::") && node.op != "smelt::view";
+  return !absl::StartsWith(node.op.name(), op::kPrimNamespace) && node.op != op::kSmeltView;
 }
 
 bool PlanBuilder::ReadsSameIndexOnly(NodeId n, ValueId source, ValueId target) {

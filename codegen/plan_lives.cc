@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "smelt/core/op/ops.h"
+
 namespace smelt {
 
 Lives::Lives(const Graph& g) : g_(g) {
@@ -26,7 +28,7 @@ void Lives::Number(BlockId b) {
 ValueId Lives::Root(ValueId v) const {
   while (true) {
     const NodeId def = g_.value(v).def;
-    if (g_.IsParam(def) || g_.node(def).op != "smelt::view") return v;
+    if (g_.IsParam(def) || g_.node(def).op != op::kSmeltView) return v;
     v = g_.node(def).inputs[0];
   }
 }
@@ -55,8 +57,8 @@ void Lives::Use(ValueId v, int position) {
 void Lives::ComputeLastUses(BlockId b) {
   for (NodeId n : g_.Nodes(b)) {
     const Node& node = g_.node(n);
-    if (node.op == "smelt::view" || node.op == "prim::ListConstruct") continue;
-    const bool loop = node.op == "smelt::while_loop" || node.op == "prim::Loop";
+    if (node.op == op::kSmeltView || node.op == op::kPrimListConstruct) continue;
+    const bool loop = node.op == op::kSmeltWhileLoop || node.op == op::kPrimLoop;
     for (ValueId v : node.inputs) Use(v, begin_.at(n));
     if (loop) loops_.push_back(n);
     for (BlockId inner : node.blocks) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/codegen/plan_builder.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/op/read_numbers.h"
 #include "smelt/core/op/traits.h"
 #include "smelt/core/tensor/element_order.h"
@@ -33,22 +34,22 @@ absl::Status PlanBuilder::EmitNode(NodeId n) {
   const std::string& name = node.op.name();
   for (ValueId v : node.outputs) {
     const Type& t = g_.value(v).type;
-    if (name == "smelt::view" || !t.IsTensor() || !t.tensor().sizes) continue;
+    if (name == op::kSmeltView || !t.IsTensor() || !t.tensor().sizes) continue;
     for (const Expr& e : *t.tensor().sizes) {
       if (!IsRead(e)) return absl::UnimplementedError(absl::StrCat("a size ", e.ToString(), " that is not known yet"));
     }
   }
-  if (name == "prim::Constant" || name == "prim::ListConstruct" || name == "prim::TupleConstruct" ||
-      name == "smelt::view" || name == "smelt::size") {
+  if (name == op::kPrimConstant || name == op::kPrimListConstruct || name == op::kPrimTupleConstruct ||
+      name == op::kSmeltView || name == op::kSmeltSize) {
     return absl::OkStatus();
   }
-  if (name == "prim::If" || name == "smelt::cond") return EmitIf(n);
-  if (name == "smelt::while_loop" || name == "prim::Loop") return EmitLoop(n);
+  if (name == op::kPrimIf || name == op::kSmeltCond) return EmitIf(n);
+  if (name == op::kSmeltWhileLoop || name == op::kPrimLoop) return EmitLoop(n);
   if (ReadsNumber(g_, n)) return EmitReadScalar(n);
   if (IsCondition(n)) return absl::OkStatus();  // made where it is used
-  if (name == "aten::_assert_async" || name == "aten::_assert_scalar") return EmitAssert(n);
-  if (name == "smelt::assert_computed") return absl::OkStatus();  // by the steps before
-  if (absl::StartsWith(name, "smelt::assert_")) return AddAssertion(n);
+  if (name == op::kPrivateAssertAsync || name == op::kPrivateAssertScalar) return EmitAssert(n);
+  if (name == op::kSmeltAssertComputed) return absl::OkStatus();  // by the steps before
+  if (absl::StartsWith(name, op::kSmeltAssertPrefix)) return AddAssertion(n);
   if (GetOpTraits(node.op).family == OpFamily::kAllocation) {
     Place(node.outputs[0]);  // contents nothing has written yet
     return absl::OkStatus();
@@ -215,7 +216,8 @@ std::optional<fb::NumberFunction> PlanBuilder::NumberFunctionOf(NodeId n) const 
   const absl::string_view name = node.op.name();
   for (fb::NumberFunction f : fb::EnumValuesNumberFunction()) {
     const absl::string_view function = fb::EnumNameNumberFunction(f);
-    if (name != absl::StrCat("aten::", function) && name != absl::StrCat("prim::", function)) continue;
+    if (name != absl::StrCat(op::kAtenNamespace, function) && name != absl::StrCat(op::kPrimNamespace, function))
+      continue;
     return node.inputs.size() == OperandsOf(f) ? std::optional(f) : std::nullopt;
   }
   return std::nullopt;
@@ -249,27 +251,27 @@ absl::Status PlanBuilder::AddAssertion(NodeId n) {
     late = late || IsLate(l);
     return AddView(l);
   };
-  if (name == "smelt::assert_size" && node.FindAttribute(kElseInOrder) != nullptr) {
+  if (name == op::kSmeltAssertSize && node.FindAttribute(kElseInOrder) != nullptr) {
     b_.AddGuard(*plan_, Expr(0), fb::ExprOp::Lt, std::get<Expr>(*node.FindAttribute("value")),
                 std::get<std::string>(*node.FindAttribute("message")));
     return absl::OkStatus();
   }
-  if (name == "smelt::assert_size") {
+  if (name == op::kSmeltAssertSize) {
     check->kind = fb::CheckKind::NotZero;
     const Expr& value = std::get<Expr>(*node.FindAttribute("value"));
     late = IsLate(value);
     check->a = b_.exprs.Add(value);
     check->message = std::get<std::string>(*node.FindAttribute("message"));
-  } else if (name == "smelt::assert_no_internal_overlap") {
+  } else if (name == op::kSmeltAssertNoInternalOverlap) {
     const bool in_order = node.FindAttribute("in_order") != nullptr;
     check->kind = in_order ? fb::CheckKind::NoSharedPlaces : fb::CheckKind::NoInternalOverlap;
     check->message =
         "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
         "Please clone() the tensor before performing the operation.";
     SMELT_ASSIGN_OR_RETURN(check->a, view_of(node.inputs[0]));
-  } else if (name == "smelt::assert_no_partial_overlap" || name == "smelt::assert_no_overlap") {
+  } else if (name == op::kSmeltAssertNoPartialOverlap || name == op::kSmeltAssertNoOverlap) {
     check->kind = fb::CheckKind::NoPartialOverlap;
-    if (name == "smelt::assert_no_overlap") {
+    if (name == op::kSmeltAssertNoOverlap) {
       const auto rule = static_cast<OperandSharing>(std::get<int64_t>(*node.FindAttribute("rule")));
       check->kind = rule == OperandSharing::kNone          ? fb::CheckKind::NoOverlap
                     : rule == OperandSharing::kWholeOrNone ? fb::CheckKind::WholeOrApart

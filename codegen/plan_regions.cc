@@ -5,6 +5,7 @@
 
 #include "smelt/codegen/plan_builder.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/tensor/dtype.h"
 #include "smelt/core/tensor/region.h"
 
@@ -12,10 +13,10 @@ namespace smelt {
 
 ValueId PlanBuilder::ViewThatIsCopied(ValueId v) const {
   const NodeId def = g_.value(v).def;
-  if (g_.IsParam(def) || g_.node(def).op != "smelt::materialize" || g_.node(def).parent != g_.top()) return ValueId();
+  if (g_.IsParam(def) || g_.node(def).op != op::kSmeltMaterialize || g_.node(def).parent != g_.top()) return ValueId();
   const ValueId view = g_.node(def).inputs[0];
   const NodeId shows = g_.value(view).def;
-  return g_.IsParam(shows) || g_.node(shows).op != "smelt::view" ? ValueId() : view;
+  return g_.IsParam(shows) || g_.node(shows).op != op::kSmeltView ? ValueId() : view;
 }
 
 bool PlanBuilder::IsIndexedWrite(ValueId v) const {
@@ -41,7 +42,7 @@ void PlanBuilder::FindRegionsInPlace() {
   if (grouped_) return;
   for (NodeId n : g_.Nodes(g_.top())) {
     const Node& write = g_.node(n);
-    if (write.op != "smelt::write_region" || destination_.contains(write.outputs[0])) continue;
+    if (write.op != op::kSmeltWriteRegion || destination_.contains(write.outputs[0])) continue;
     const ValueId base = write.inputs[0];
     const std::vector<ValueId> chain = RegionChain(write.inputs[1]);
     const ValueId view = ViewThatIsCopied(chain.back());
@@ -64,7 +65,7 @@ void PlanBuilder::FindRegionsInPlace() {
 
 bool PlanBuilder::IsWrittenThroughViews(ValueId contents, ValueId initial, const Location& home) {
   const NodeId def = g_.value(contents).def;
-  if (grouped_ || !g_.IsLive(initial) || g_.IsParam(def) || g_.node(def).op != "smelt::view") return false;
+  if (grouped_ || !g_.IsLive(initial) || g_.IsParam(def) || g_.node(def).op != op::kSmeltView) return false;
   const SymbolicGeometry shown = RegionGeometry(g_.node(def));
   if (!SameLayout(shown, home.geometry) || shown.offset != Expr(0) || home.geometry.offset != Expr(0)) return false;
   std::vector<ValueId> copies, written;

@@ -11,6 +11,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/tensor/element_order.h"
 #include "smelt/core/tensor/region.h"
@@ -128,14 +129,14 @@ const Type& Functionalizer::TypeOfView(const SymbolicGeometry& g) {
 }
 
 NodeId Functionalizer::InsertView(NodeId anchor, ValueId base, const SymbolicGeometry& geometry, int home) {
-  static const OpName kView = OpName::Get("smelt::view");
+  static const OpName kView = OpName::Get(op::kSmeltView);
   const NodeId n = g_.InsertBefore(anchor, kView, {base}, {TypeOfView(geometry)}, GeometryAttributes(geometry, home));
   g_.SetSource(n, source_);
   return n;
 }
 
 NodeId Functionalizer::InsertWrite(NodeId anchor, ValueId base, ValueId v, const SymbolicGeometry& geometry, int home) {
-  static const OpName kWriteRegion = OpName::Get("smelt::write_region");
+  static const OpName kWriteRegion = OpName::Get(op::kSmeltWriteRegion);
   const NodeId n =
       g_.InsertBefore(anchor, kWriteRegion, {base, v}, {g_.value(base).type}, GeometryAttributes(geometry, home));
   g_.SetSource(n, source_);
@@ -175,7 +176,7 @@ ValueId Functionalizer::Elements(TensorId t, NodeId anchor) {
 
 ValueId Functionalizer::Resolve(const TensorState& tensor, ValueId v, NodeId anchor) {
   for (const auto& [lazy, op] :
-       {std::pair(tensor.conjugated, "aten::conj_physical"), std::pair(tensor.negated, "aten::neg")}) {
+       {std::pair(tensor.conjugated, op::kConjPhysical), std::pair(tensor.negated, op::kNeg)}) {
     if (!lazy) continue;
     const TensorType t = g_.value(v).type.tensor();
     const NodeId n = g_.InsertBefore(anchor, OpName::Get(op), {v}, {Type::Tensor(*t.dtype, *t.sizes)});
@@ -187,7 +188,7 @@ ValueId Functionalizer::Resolve(const TensorState& tensor, ValueId v, NodeId anc
 
 bool Functionalizer::IsOwner(ValueId v) const {
   const NodeId def = g_.value(v).def;
-  if (!g_.IsParam(def)) return g_.node(def).op != "smelt::view";
+  if (!g_.IsParam(def)) return g_.node(def).op != op::kSmeltView;
   if (g_.node(def).parent != g_.top()) return true;
   const InputInfo& info = g_.input_infos[g_.value(v).def_index];
   if (info.kind == InputInfo::Kind::kWeight) return g_.weights[info.weight].geometry.offset == 0 && !absolute_access_;
@@ -207,7 +208,7 @@ ValueId Functionalizer::Materialize(NodeId anchor, ValueId v, const std::vector<
 ValueId Functionalizer::ForceMaterialize(NodeId anchor, ValueId v, const std::vector<Expr>& strides) {
   const TensorType t = g_.value(v).type.tensor();
   NodeId n =
-      g_.InsertBefore(anchor, OpName::Get("smelt::materialize"), {v}, {Type::Tensor(*t.dtype, *t.sizes, strides)});
+      g_.InsertBefore(anchor, OpName::Get(op::kSmeltMaterialize), {v}, {Type::Tensor(*t.dtype, *t.sizes, strides)});
   g_.SetAttribute(n, "strides", strides);
   g_.SetSource(n, source_);
   return g_.node(n).outputs[0];
@@ -248,8 +249,8 @@ absl::Status Functionalizer::AssertEqual(const Expr& a, const Expr& b, const std
     return n;
   };
   const ValueId x = InsertSize(g_, anchor, a), y = InsertSize(g_, anchor, b);
-  const ValueId holds = g_.node(insert("aten::eq.int", {x, y}, {Type::Bool()})).outputs[0];
-  insert("aten::_assert_scalar", {holds, InsertConstant(g_, anchor, message)}, {});
+  const ValueId holds = g_.node(insert(op::kEqInt, {x, y}, {Type::Bool()})).outputs[0];
+  insert(op::kPrivateAssertScalar, {holds, InsertConstant(g_, anchor, message)}, {});
   return absl::OkStatus();
 }
 
@@ -279,7 +280,7 @@ absl::StatusOr<ValueId> Functionalizer::Broadcast(NodeId anchor, ValueId v, cons
   }
   // A view counts from the storage's beginning, not from the view it is of.
   const NodeId def = g_.value(v).def;
-  if (g_.IsParam(def) || g_.node(def).op != "smelt::view") return g_.node(InsertView(anchor, v, g)).outputs[0];
+  if (g_.IsParam(def) || g_.node(def).op != op::kSmeltView) return g_.node(InsertView(anchor, v, g)).outputs[0];
   g.offset = std::get<Expr>(*g_.node(def).FindAttribute("offset"));
   const Attribute* home = g_.node(def).FindAttribute("argument");
   return g_
@@ -338,7 +339,7 @@ absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, SharedP
   const bool in_order = shared == SharedPlaces::kInOrder;
   const OperandSharing kind = in_order ? OperandSharing::kNotPartly : OperandSharing::kAny;
   if (known_at_call && !uniform && checked_.insert({t, t, kind}).second) {
-    NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::assert_no_internal_overlap"), {Elements(t, anchor)}, {});
+    NodeId n = g_.InsertBefore(anchor, OpName::Get(op::kSmeltAssertNoInternalOverlap), {Elements(t, anchor)}, {});
     if (in_order) g_.SetAttribute(n, "in_order", true);
     g_.SetSource(n, source_);
   }
@@ -383,7 +384,7 @@ ValueId Functionalizer::FreshContents(NodeId anchor, const SymbolicGeometry& g) 
     return g_.node(InsertView(anchor, FreshContents(anchor, pairs), g)).outputs[0];
   }
   Type type = TypeOf({g.dtype, g.sizes, g.strides, 0});
-  NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::full"), {}, {type});
+  NodeId n = g_.InsertBefore(anchor, OpName::Get(op::kSmeltFull), {}, {type});
   g_.SetAttribute(n, "value", 0.0);
   g_.SetSource(n, source_);
   return g_.node(n).outputs[0];
@@ -448,7 +449,7 @@ void Functionalizer::CheckSharingAtTheCall(TensorId written, TensorId read, Oper
   if (!checked_.insert({written, read, rule}).second) return;
   const bool partly = rule == OperandSharing::kNotPartly;
   const NodeId n =
-      g_.InsertBefore(anchor, OpName::Get(partly ? "smelt::assert_no_partial_overlap" : "smelt::assert_no_overlap"),
+      g_.InsertBefore(anchor, OpName::Get(partly ? op::kSmeltAssertNoPartialOverlap : op::kSmeltAssertNoOverlap),
                       {Elements(written, anchor), Elements(read, anchor)}, {});
   if (!partly) g_.SetAttribute(n, "rule", static_cast<int64_t>(rule));
   g_.SetSource(n, source_);

@@ -11,6 +11,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/functionalize/functional_counterpart.h"
@@ -114,7 +115,7 @@ absl::Status Functionalizer::CheckResults(NodeId n) const {
 
 absl::Status Functionalizer::ProcessIf(NodeId n) {
   SMELT_RETURN_IF_ERROR(CheckResults(n));
-  const bool closed = g_.node(n).op.name() == "smelt::cond";
+  const bool closed = g_.node(n).op.name() == op::kSmeltCond;
   // The predicate may be a one-element tensor.
   const ValueId predicate = g_.node(n).inputs[0];
   if (const TensorId* t = tensor_of_.Find(predicate)) g_.SetInput(n, 0, Read(*t, n));
@@ -239,7 +240,7 @@ void Functionalizer::CollectWritten(BlockId b, absl::flat_hash_set<MemoryId>& ou
         const NodeId def = g_.value(v).def;
         if (g_.IsParam(def) || g_.node(def).inputs.empty()) break;
         const std::string& name = g_.node(def).op.name();
-        if (name == "prim::ListUnpack" || IsViewOp(g_.node(def).op) || IsMutableNode(def)) {
+        if (name == op::kPrimListUnpack || IsViewOp(g_.node(def).op) || IsMutableNode(def)) {
           v = g_.node(def).inputs[0];
         } else {
           break;
@@ -260,7 +261,7 @@ ValueId Functionalizer::WrittenSelf(ValueId v) const {
     const Node& def = g_.node(g_.value(v).def);
     const FunctionSchema* schema = def.inputs.empty() ? nullptr : FindSchema(def.op);
     if (schema == nullptr || !schema->IsMutable() || !absl::EndsWith(def.op.name(), "_") ||
-        !IsWritten(schema->arguments[0]) || schema->returns.size() != 1 || def.op.name() == "aten::set_") {
+        !IsWritten(schema->arguments[0]) || schema->returns.size() != 1 || def.op.name() == op::kSetInPlace) {
       break;
     }
     v = def.inputs[0];
@@ -270,7 +271,7 @@ ValueId Functionalizer::WrittenSelf(ValueId v) const {
 
 absl::Status Functionalizer::ProcessLoop(NodeId n) {
   SMELT_RETURN_IF_ERROR(CheckResults(n));
-  const bool is_while = g_.node(n).op.name() == "smelt::while_loop";
+  const bool is_while = g_.node(n).op.name() == op::kSmeltWhileLoop;
   // smelt::while_loop(carried..., additional...) {cond(all), body(all) -> carried}; prim::Loop(trips, condition,
   // carried...) {body(i, carried...) -> condition, carried...}.
   const std::vector<BlockId> blocks(g_.node(n).blocks.begin(), g_.node(n).blocks.end());

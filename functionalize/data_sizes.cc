@@ -12,6 +12,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/emit.h"
 #include "smelt/core/op/infer.h"
+#include "smelt/core/op/ops.h"
 
 namespace smelt {
 namespace {
@@ -26,18 +27,18 @@ class SizeOpener {
     const std::string& full = g_.node(n_).op.full();
     if (!TypesAreKnown()) return absl::UnimplementedError("a size that the data decide, without a name for it");
     SMELT_RETURN_IF_ERROR(CheckRanks(full));
-    if (full == "aten::nonzero" || full == "aten::argwhere") return NonzeroTensor();
-    if (full == "aten::nonzero_numpy" || full == "aten::where") return NonzeroColumns();
-    if (full == "aten::index.Tensor") return MaskIndex();
+    if (full == op::kNonzero || full == op::kArgwhere) return NonzeroTensor();
+    if (full == op::kNonzeroNumpy || full == op::kWhere) return NonzeroColumns();
+    if (full == op::kIndexTensor) return MaskIndex();
     if (absl::StrContains(full, "index_put")) return MaskPut();
-    if (full == "aten::masked_select") return MaskedSelect();
-    if (full == "aten::_unique2") return Unique(/*consecutive=*/false);
-    if (full == "aten::unique_dim") return UniqueSlices(In(1), /*consecutive=*/false);
-    if (full == "aten::unique_consecutive")
+    if (full == op::kMaskedSelect) return MaskedSelect();
+    if (full == op::kPrivateUnique2) return Unique(/*consecutive=*/false);
+    if (full == op::kUniqueDim) return UniqueSlices(In(1), /*consecutive=*/false);
+    if (full == op::kUniqueConsecutive)
       return IsNone(In(3)) ? Unique(/*consecutive=*/true) : UniqueSlices(In(3), /*consecutive=*/true);
-    if (full == "aten::bincount") return Bincount();
-    if (full == "aten::repeat_interleave.self_Tensor" || full == "aten::repeat_interleave.Tensor")
-      return RepeatInterleave(full == "aten::repeat_interleave.Tensor");
+    if (full == op::kBincount) return Bincount();
+    if (full == op::kRepeatInterleaveSelfTensor || full == op::kRepeatInterleaveTensor)
+      return RepeatInterleave(full == op::kRepeatInterleaveTensor);
     return false;
   }
 
@@ -45,12 +46,12 @@ class SizeOpener {
   // Inference does not know such results, not even their number of dims.
   absl::Status CheckRanks(const std::string& full) const {
     int rank = -1;
-    if (full == "aten::nonzero" || full == "aten::argwhere") rank = 2;
-    if (full == "aten::masked_select" || full == "aten::_unique2" || full == "aten::bincount") rank = 1;
-    if (full == "aten::unique_consecutive") rank = IsNone(In(3)) ? 1 : T(In(0)).rank();
-    if (full == "aten::unique_dim") rank = T(In(0)).rank();
-    if (full == "aten::repeat_interleave.Tensor") rank = 1;
-    if (full == "aten::repeat_interleave.self_Tensor") rank = IsNone(In(2)) ? 1 : T(In(0)).rank();
+    if (full == op::kNonzero || full == op::kArgwhere) rank = 2;
+    if (full == op::kMaskedSelect || full == op::kPrivateUnique2 || full == op::kBincount) rank = 1;
+    if (full == op::kUniqueConsecutive) rank = IsNone(In(3)) ? 1 : T(In(0)).rank();
+    if (full == op::kUniqueDim) rank = T(In(0)).rank();
+    if (full == op::kRepeatInterleaveTensor) rank = 1;
+    if (full == op::kRepeatInterleaveSelfTensor) rank = IsNone(In(2)) ? 1 : T(In(0)).rank();
     const Node& node = g_.node(n_);
     if (rank < 0 || node.outputs.empty() || !g_.value(node.outputs[0]).type.IsTensor()) return absl::OkStatus();
     if (const int has = T(node.outputs[0]).rank(); has != rank)
@@ -91,7 +92,7 @@ class SizeOpener {
   }
   void ReplaceOutput(int k, ValueId v) { g_.ReplaceAllUses(g_.node(n_).outputs[k], v); }
   void ReplaceList(const std::vector<ValueId>& results) {
-    NodeId list = InsertTyped("prim::ListConstruct", results, {Type::List(Type::Tensor())});
+    NodeId list = InsertTyped(op::kPrimListConstruct, results, {Type::List(Type::Tensor())});
     ReplaceOutput(0, g_.node(list).outputs[0]);
   }
   bool Done() {
@@ -120,7 +121,7 @@ class SizeOpener {
 
   // A call whose data violate the condition is refused.
   void Require(ValueId holds, const char* otherwise) {
-    InsertTyped("aten::_assert_async.msg", {holds, InsertConstant(g_, n_, std::string(otherwise))}, {});
+    InsertTyped(op::kPrivateAssertAsyncMsg, {holds, InsertConstant(g_, n_, std::string(otherwise))}, {});
   }
 
   // Returns the int that `count`, a 0-dim tensor, holds: `size`, a symbol of this very node's result. If the export
@@ -128,30 +129,30 @@ class SizeOpener {
   absl::StatusOr<ValueId> Read(ValueId count, const Expr& size) {
     if (IsKnown(size)) {
       const ValueId total = Number(size);
-      SMELT_ASSIGN_OR_RETURN(ValueId equal, Insert("aten::eq.Scalar", {count, total}));
+      SMELT_ASSIGN_OR_RETURN(ValueId equal, Insert(op::kEqScalar, {count, total}));
       Require(equal, "the data choose another number of elements than the model takes");
       return total;
     }
     if (!size.IsSymbol())
       return absl::UnimplementedError(absl::StrCat("a result whose size the data decide, yet is ", size.ToString()));
-    NodeId n = InsertTyped("aten::_local_scalar_dense", {count}, {Type::Int()});
+    NodeId n = InsertTyped(op::kPrivateLocalScalarDense, {count}, {Type::Int()});
     g_.SetExpr(g_.node(n).outputs[0], size);
     return g_.node(n).outputs[0];
   }
 
   // [size, rank], column by column as PyTorch lays it out.
   absl::StatusOr<ValueId> Nonzero(ValueId x, const Expr& size) {
-    SMELT_ASSIGN_OR_RETURN(ValueId count, Insert("aten::count_nonzero", {x, None()}));
+    SMELT_ASSIGN_OR_RETURN(ValueId count, Insert(op::kCountNonzero, {x, None()}));
     SMELT_ASSIGN_OR_RETURN(ValueId n, Read(count, size));
     return NonzeroOf(x, n, size);
   }
   ValueId NonzeroOf(ValueId x, ValueId n, const Expr& size) {
-    NodeId found = InsertTyped("smelt::nonzero", {x, n}, {Long({size, Expr(T(x).rank())}, {Expr(1), size})});
+    NodeId found = InsertTyped(op::kSmeltNonzero, {x, n}, {Long({size, Expr(T(x).rank())}, {Expr(1), size})});
     return g_.node(found).outputs[0];
   }
   Values Columns(ValueId x, const Expr& size) {
     if (T(x).rank() == 0) {
-      SMELT_ASSIGN_OR_RETURN(x, Insert("aten::unsqueeze", {x, Int(0)}));
+      SMELT_ASSIGN_OR_RETURN(x, Insert(op::kUnsqueeze, {x, Int(0)}));
     }
     SMELT_ASSIGN_OR_RETURN(ValueId found, Nonzero(x, size));
     return ColumnsOf(found, T(x).rank());
@@ -159,7 +160,7 @@ class SizeOpener {
   Values ColumnsOf(ValueId found, int rank) {
     std::vector<ValueId> columns;
     for (int d = 0; d < rank; ++d) {
-      SMELT_ASSIGN_OR_RETURN(ValueId c, Insert("aten::select.int", {found, Int(1), Int(d)}));
+      SMELT_ASSIGN_OR_RETURN(ValueId c, Insert(op::kSelectInt, {found, Int(1), Int(d)}));
       columns.push_back(c);
     }
     return columns;
@@ -176,7 +177,7 @@ class SizeOpener {
     // The elements' types are given where the list is unpacked.
     std::optional<Expr> size;
     for (const Use& u : g_.value(g_.node(n_).outputs[0]).uses) {
-      if (g_.IsReturn(u.user) || g_.node(u.user).op != "prim::ListUnpack" || g_.node(u.user).outputs.empty()) continue;
+      if (g_.IsReturn(u.user) || g_.node(u.user).op != op::kPrimListUnpack || g_.node(u.user).outputs.empty()) continue;
       const TensorType& t = T(g_.node(u.user).outputs[0]);
       if (t.sizes && !t.sizes->empty()) size = (*t.sizes)[0];
     }
@@ -223,8 +224,8 @@ class SizeOpener {
         continue;
       }
       if (v != counted) {
-        SMELT_ASSIGN_OR_RETURN(ValueId count, Insert("aten::count_nonzero", {v, None()}));
-        SMELT_ASSIGN_OR_RETURN(ValueId equal, Insert("aten::eq.Scalar", {count, total}));
+        SMELT_ASSIGN_OR_RETURN(ValueId count, Insert(op::kCountNonzero, {v, None()}));
+        SMELT_ASSIGN_OR_RETURN(ValueId equal, Insert(op::kEqScalar, {count, total}));
         Require(equal,
                 "shape mismatch: indexing tensors could not be broadcast together: a mask chooses another number of "
                 "elements");
@@ -232,7 +233,7 @@ class SizeOpener {
       SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> columns, ColumnsOf(NonzeroOf(v, total, size), T(v).rank()));
       elements.insert(elements.end(), columns.begin(), columns.end());
     }
-    NodeId list = InsertTyped("prim::ListConstruct", elements, {g_.value(In(1)).type});
+    NodeId list = InsertTyped(op::kPrimListConstruct, elements, {g_.value(In(1)).type});
     return g_.node(list).outputs[0];
   }
   // An int with the value of an expression.
@@ -244,7 +245,7 @@ class SizeOpener {
   // The number of elements that the mask chooses, under a name of its own.
   absl::StatusOr<ValueId> Count(ValueId mask, Expr* size) {
     *size = Expr::Symbol(absl::StrCat("chosen_by_", g_.value(mask).name, "_", n_.index));
-    SMELT_ASSIGN_OR_RETURN(ValueId count, Insert("aten::count_nonzero", {mask, None()}));
+    SMELT_ASSIGN_OR_RETURN(ValueId count, Insert(op::kCountNonzero, {mask, None()}));
     return Read(count, *size);
   }
 
@@ -261,7 +262,7 @@ class SizeOpener {
       total = Number(size);
     } else {
       counted = m->masks[0];
-      SMELT_ASSIGN_OR_RETURN(ValueId count, Insert("aten::count_nonzero", {counted, None()}));
+      SMELT_ASSIGN_OR_RETURN(ValueId count, Insert(op::kCountNonzero, {counted, None()}));
       SMELT_ASSIGN_OR_RETURN(total, Read(count, size));
     }
     SMELT_ASSIGN_OR_RETURN(ValueId list, WithColumns(*m, counted, total, size));
@@ -280,8 +281,8 @@ class SizeOpener {
             absl::StrCat("Index put requires the source and destination dtypes match, got ", ScalarTypeName(to),
                          " for the destination and ", ScalarTypeName(from), " for the source."));
       SMELT_ASSIGN_OR_RETURN(const ValueId value,
-                             Insert("aten::_to_copy", {In(2), Int(ScalarTypeOf(to)), None(), None(), None(),
-                                                       InsertConstant(g_, n_, false), None()}));
+                             Insert(op::kPrivateToCopy, {In(2), Int(ScalarTypeOf(to)), None(), None(), None(),
+                                                         InsertConstant(g_, n_, false), None()}));
       g_.SetInput(n_, 2, value);
     }
     if (!m) return false;
@@ -293,7 +294,7 @@ class SizeOpener {
       if (T(mask).dtype != DType::kBool)
         return absl::FailedPreconditionError(
             "masked_fill_ only supports boolean masks, but got mask with dtype unsigned char");
-      if (g_.node(n_).op.full() == "aten::index_put_") return MaskFill(*m);
+      if (g_.node(n_).op.full() == op::kIndexPutInPlace) return MaskFill(*m);
     }
     if (at < 0 || (*values.sizes)[at] == Expr(1)) return false;  // one for all
     Expr size = (*values.sizes)[at];
@@ -306,16 +307,16 @@ class SizeOpener {
     // There are as many values as the mask chooses, or one for all.
     const Expr given = size;
     SMELT_ASSIGN_OR_RETURN(ValueId total, Count(mask, &size));
-    SMELT_ASSIGN_OR_RETURN(ValueId count, Insert("aten::count_nonzero", {mask, None()}));
-    SMELT_ASSIGN_OR_RETURN(ValueId more, Insert("aten::sub.Scalar", {count, Number(given), Int(1)}));
-    SMELT_ASSIGN_OR_RETURN(more, Insert("aten::mul.Scalar", {more, Number(given - 1)}));
-    SMELT_ASSIGN_OR_RETURN(ValueId fits, Insert("aten::eq.Scalar", {more, Int(0)}));
+    SMELT_ASSIGN_OR_RETURN(ValueId count, Insert(op::kCountNonzero, {mask, None()}));
+    SMELT_ASSIGN_OR_RETURN(ValueId more, Insert(op::kSubScalar, {count, Number(given), Int(1)}));
+    SMELT_ASSIGN_OR_RETURN(more, Insert(op::kMulScalar, {more, Number(given - 1)}));
+    SMELT_ASSIGN_OR_RETURN(ValueId fits, Insert(op::kEqScalar, {more, Int(0)}));
     Require(fits,
             "shape mismatch: value tensor cannot be broadcast to indexing result: the mask chooses another number of "
             "elements");
-    SMELT_ASSIGN_OR_RETURN(ValueId row, Insert("aten::arange", {total, None(), None(), None(), None()}));
-    SMELT_ASSIGN_OR_RETURN(row, Insert("aten::clamp_max", {row, Number(given - 1)}));
-    SMELT_ASSIGN_OR_RETURN(ValueId of_each, Insert("aten::index_select", {In(2), Int(at), row}));
+    SMELT_ASSIGN_OR_RETURN(ValueId row, Insert(op::kArange, {total, None(), None(), None(), None()}));
+    SMELT_ASSIGN_OR_RETURN(row, Insert(op::kClampMax, {row, Number(given - 1)}));
+    SMELT_ASSIGN_OR_RETURN(ValueId of_each, Insert(op::kIndexSelect, {In(2), Int(at), row}));
     SMELT_ASSIGN_OR_RETURN(ValueId list, WithColumns(*m, mask, total, size));
     g_.SetInput(n_, 1, list);
     g_.SetInput(n_, 2, of_each);
@@ -332,13 +333,13 @@ class SizeOpener {
   absl::StatusOr<bool> MaskFill(const MaskedIndices& m) {
     ValueId mask = m.masks[0], value = In(2);
     for (int behind = T(In(0)).rank() - m.dim - T(mask).rank(); behind > 0; --behind) {
-      SMELT_ASSIGN_OR_RETURN(mask, Insert("aten::unsqueeze", {mask, Int(-1)}));
+      SMELT_ASSIGN_OR_RETURN(mask, Insert(op::kUnsqueeze, {mask, Int(-1)}));
     }
     while (T(value).rank() > 0) {
-      SMELT_ASSIGN_OR_RETURN(value, Insert("aten::select.int", {value, Int(0), Int(0)}));
+      SMELT_ASSIGN_OR_RETURN(value, Insert(op::kSelectInt, {value, Int(0), Int(0)}));
     }
     const NodeId fill =
-        InsertTyped("aten::masked_fill_.Tensor", {In(0), mask, value}, {g_.value(g_.node(n_).outputs[0]).type});
+        InsertTyped(op::kMaskedFillInPlaceTensor, {In(0), mask, value}, {g_.value(g_.node(n_).outputs[0]).type});
     ReplaceOutput(0, g_.node(fill).outputs[0]);
     return Done();
   }
@@ -389,13 +390,13 @@ class SizeOpener {
         if (!e.IsConstant()) return absl::UnimplementedError("masked_select that broadcasts over symbolic sizes");
         elements.push_back(Int(*e.Constant()));
       }
-      NodeId list = InsertTyped("prim::ListConstruct", elements, {Type::List(Type::Int())});
-      SMELT_ASSIGN_OR_RETURN(*v, Insert("aten::expand", {*v, g_.node(list).outputs[0], InsertConstant(g_, n_, false)}));
+      NodeId list = InsertTyped(op::kPrimListConstruct, elements, {Type::List(Type::Int())});
+      SMELT_ASSIGN_OR_RETURN(*v, Insert(op::kExpand, {*v, g_.node(list).outputs[0], InsertConstant(g_, n_, false)}));
     }
     SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> columns, Columns(mask, (*T(g_.node(n_).outputs[0]).sizes)[0]));
-    NodeId list = InsertTyped("prim::ListConstruct", columns, {Type::List(Type::Optional(Type::Tensor()))});
+    NodeId list = InsertTyped(op::kPrimListConstruct, columns, {Type::List(Type::Optional(Type::Tensor()))});
     NodeId index =
-        InsertTyped("aten::index.Tensor", {self, g_.node(list).outputs[0]}, {g_.value(g_.node(n_).outputs[0]).type});
+        InsertTyped(op::kIndexTensor, {self, g_.node(list).outputs[0]}, {g_.value(g_.node(n_).outputs[0]).type});
     ReplaceOutput(0, g_.node(index).outputs[0]);
     return Done();
   }
@@ -403,10 +404,10 @@ class SizeOpener {
   // The unique ones of all elements: the values, the number of each element's value, and the count of each value.
   absl::StatusOr<NodeId> UniqueOf(ValueId self, const Expr& size, bool consecutive) {
     const Graph::Attributes kind = {{"consecutive", int64_t{consecutive}}};
-    NodeId count = InsertTyped("smelt::unique_count", {self}, {Long({}, {})}, kind);
+    NodeId count = InsertTyped(op::kSmeltUniqueCount, {self}, {Long({}, {})}, kind);
     SMELT_ASSIGN_OR_RETURN(ValueId n, Read(g_.node(count).outputs[0], size));
     const std::vector<Expr> sizes = *T(self).sizes;
-    return InsertTyped("smelt::unique", {self, n},
+    return InsertTyped(op::kSmeltUnique, {self, n},
                        {Type::Tensor(*T(self).dtype, {size}, {Expr(1)}), Long(sizes, ContiguousStrides(sizes)),
                         Long({size}, {Expr(1)})},
                        kind);
@@ -463,11 +464,11 @@ class SizeOpener {
     SMELT_ASSIGN_OR_RETURN(const NodeId unique, UniqueOf(numbers, size, consecutive));
     const ValueId inverse = g_.node(unique).outputs[1];
     const ValueId first =
-        e.Op("aten::scatter_reduce.two",
+        e.Op(op::kScatterReduceTwo,
              {e.Full(DType::kInt64, {size}, 1LL << 62), e.Const(int64_t{0}), inverse,
-              e.Op("aten::arange", {e.Size(n), e.Const(ScalarTypeOf(DType::kInt64)), e.None(), e.None(), e.None()}),
+              e.Op(op::kArange, {e.Size(n), e.Const(ScalarTypeOf(DType::kInt64)), e.None(), e.None(), e.None()}),
               e.Const(std::string("amin")), e.Const(true)});
-    const ValueId values = e.Permute(e.Op("aten::index_select", {slices, e.Const(int64_t{0}), first}), back);
+    const ValueId values = e.Permute(e.Op(op::kIndexSelect, {slices, e.Const(int64_t{0}), first}), back);
     SMELT_RETURN_IF_ERROR(e.status());
     ReplaceOutput(0, values);
     ReplaceOutput(1, inverse);
@@ -476,23 +477,23 @@ class SizeOpener {
   }
   ValueId NumbersOfRuns(Emit& e, ValueId rows) {
     const Expr n = e.Sizes(rows)[0];
-    const ValueId differs = e.Op("aten::ne.Tensor", {e.Slice(rows, 0, 1, n), e.Slice(rows, 0, 0, n - 1)});
-    const ValueId begins = e.Op("aten::any.dim", {differs, e.Const(int64_t{1}), e.Const(false)});
+    const ValueId differs = e.Op(op::kNeTensor, {e.Slice(rows, 0, 1, n), e.Slice(rows, 0, 0, n - 1)});
+    const ValueId begins = e.Op(op::kAnyDim, {differs, e.Const(int64_t{1}), e.Const(false)});
     const ValueId all = e.Cat({e.Full(DType::kBool, {Expr(1)}, 0), begins}, 0);
-    return e.Op("aten::cumsum", {all, e.Const(int64_t{0}), e.None()});
+    return e.Op(op::kCumsum, {all, e.Const(int64_t{0}), e.None()});
   }
   // Goes through the elements of a slice one after the other: the number so far, then the rank of the element among
   // those.
   ValueId NumbersInOrder(Emit& e, ValueId rows) {
     if (e.DTypeOf(rows) == DType::kBool) rows = e.Cast(rows, DType::kUInt8);
     if (IsFloating(e.DTypeOf(rows))) {
-      const ValueId is_number = e.Op("aten::logical_not", {e.Op("aten::isnan", {rows})});
-      Require(e.Op("aten::all", {is_number}), "unique of slices with NaNs, whose order PyTorch leaves open");
+      const ValueId is_number = e.Op(op::kLogicalNot, {e.Op(op::kIsnan, {rows})});
+      Require(e.Op(op::kAll, {is_number}), "unique of slices with NaNs, whose order PyTorch leaves open");
     }
     // Counts the smaller ones.
     const auto place = [&](ValueId v) {
-      const ValueId sorted = e.Multi("aten::sort", {v, e.Const(int64_t{0}), e.Const(false)}, 2)[0];
-      return e.Op("aten::searchsorted.Tensor", {sorted, v, e.Const(false), e.Const(false), e.None(), e.None()});
+      const ValueId sorted = e.Multi(op::kSort, {v, e.Const(int64_t{0}), e.Const(false)}, 2)[0];
+      return e.Op(op::kSearchsortedTensor, {sorted, v, e.Const(false), e.Const(false), e.None(), e.None()});
     };
     ValueId numbers;
     for (int64_t k = 0; k < *e.Sizes(rows)[1].Constant(); ++k) {
@@ -500,7 +501,7 @@ class SizeOpener {
       if (k == 0) {
         numbers = of_element;
       } else {
-        numbers = place(e.Add(e.Op("aten::mul.Scalar", {numbers, e.Size(e.Sizes(rows)[0])}), of_element));
+        numbers = place(e.Add(e.Op(op::kMulScalar, {numbers, e.Size(e.Sizes(rows)[0])}), of_element));
       }
     }
     return numbers;
@@ -513,26 +514,26 @@ class SizeOpener {
     const std::optional<bool> some = g_.symbols.LessOrEqual(Expr(1), elements);
     if (!some || !*some) return absl::UnimplementedError("bincount of what may have no elements");
     const TensorType& out = T(g_.node(n_).outputs[0]);
-    SMELT_ASSIGN_OR_RETURN(ValueId most, Insert("aten::amax", {self, InsertConstant(g_, n_, std::vector<int64_t>()),
-                                                               InsertConstant(g_, n_, false)}));
+    SMELT_ASSIGN_OR_RETURN(ValueId most, Insert(op::kAmax, {self, InsertConstant(g_, n_, std::vector<int64_t>()),
+                                                            InsertConstant(g_, n_, false)}));
     // The largest byte has a bin behind it, too.
     if (T(self).dtype != DType::kInt64) {
-      SMELT_ASSIGN_OR_RETURN(most, Insert("aten::_to_copy", {most, Int(ScalarTypeOf(DType::kInt64)), None(), None(),
-                                                             None(), InsertConstant(g_, n_, false), None()}));
+      SMELT_ASSIGN_OR_RETURN(most, Insert(op::kPrivateToCopy, {most, Int(ScalarTypeOf(DType::kInt64)), None(), None(),
+                                                               None(), InsertConstant(g_, n_, false), None()}));
     }
     const std::optional<Expr> least = GetIntExpr(g_, In(2));
     if (!least || g_.symbols.LessOrEqual(0, *least) != true) {
-      SMELT_ASSIGN_OR_RETURN(ValueId length, Insert("aten::mul.Scalar", {most, Int(0)}));
-      SMELT_ASSIGN_OR_RETURN(length, Insert("aten::add.Scalar", {length, In(2), Int(1)}));
-      SMELT_ASSIGN_OR_RETURN(ValueId holds, Insert("aten::ge.Scalar", {length, Int(0)}));
+      SMELT_ASSIGN_OR_RETURN(ValueId length, Insert(op::kMulScalar, {most, Int(0)}));
+      SMELT_ASSIGN_OR_RETURN(length, Insert(op::kAddScalar, {length, In(2), Int(1)}));
+      SMELT_ASSIGN_OR_RETURN(ValueId holds, Insert(op::kGeScalar, {length, Int(0)}));
       Require(holds, "bincount: minlength should be >= 0");
     }
-    SMELT_ASSIGN_OR_RETURN(ValueId bins, Insert("aten::add.Scalar", {most, Int(1), Int(1)}));
-    SMELT_ASSIGN_OR_RETURN(bins, Insert("aten::clamp_min", {bins, In(2)}));
+    SMELT_ASSIGN_OR_RETURN(ValueId bins, Insert(op::kAddScalar, {most, Int(1), Int(1)}));
+    SMELT_ASSIGN_OR_RETURN(bins, Insert(op::kClampMin, {bins, In(2)}));
     SMELT_ASSIGN_OR_RETURN(ValueId n, Read(bins, (*out.sizes)[0]));
     std::vector<ValueId> args = {self, n};
     if (g_.value(In(1)).type.IsTensor()) args.push_back(In(1));
-    NodeId count = InsertTyped("smelt::bincount", args, {g_.value(g_.node(n_).outputs[0]).type});
+    NodeId count = InsertTyped(op::kSmeltBincount, args, {g_.value(g_.node(n_).outputs[0]).type});
     ReplaceOutput(0, g_.node(count).outputs[0]);
     return Done();
   }
@@ -556,29 +557,29 @@ class SizeOpener {
         return absl::UnimplementedError("repeat_interleave with one number of repeats for all");
     }
     const Expr size = (*out.tensor().sizes)[dim];
-    SMELT_ASSIGN_OR_RETURN(ValueId counts, Insert("aten::ge.Scalar", {repeats, Int(0)}));
-    SMELT_ASSIGN_OR_RETURN(counts, Insert("aten::all", {counts}));
+    SMELT_ASSIGN_OR_RETURN(ValueId counts, Insert(op::kGeScalar, {repeats, Int(0)}));
+    SMELT_ASSIGN_OR_RETURN(counts, Insert(op::kAll, {counts}));
     Require(counts, "repeat_interleave: repeats can not be negative");
-    SMELT_ASSIGN_OR_RETURN(ValueId sum, Insert("aten::sum", {repeats, None()}));
+    SMELT_ASSIGN_OR_RETURN(ValueId sum, Insert(op::kSum, {repeats, None()}));
     ValueId total;
     if (!GetIntExpr(g_, output_size)) {
       SMELT_ASSIGN_OR_RETURN(total, Read(sum, size));
     } else {
       total = Number(size);
-      SMELT_ASSIGN_OR_RETURN(ValueId equal, Insert("aten::eq.Scalar", {sum, total}));
+      SMELT_ASSIGN_OR_RETURN(ValueId equal, Insert(op::kEqScalar, {sum, total}));
       Require(equal, "repeat_interleave: the sum of the repeats is not the given output_size");
     }
-    SMELT_ASSIGN_OR_RETURN(ValueId ends, Insert("aten::cumsum", {repeats, Int(0), None()}));
-    SMELT_ASSIGN_OR_RETURN(ValueId at, Insert("aten::arange", {total, None(), None(), None(), None()}));
+    SMELT_ASSIGN_OR_RETURN(ValueId ends, Insert(op::kCumsum, {repeats, Int(0), None()}));
+    SMELT_ASSIGN_OR_RETURN(ValueId at, Insert(op::kArange, {total, None(), None(), None(), None()}));
     SMELT_ASSIGN_OR_RETURN(ValueId row,
-                           Insert("aten::searchsorted.Tensor",
+                           Insert(op::kSearchsortedTensor,
                                   {ends, at, InsertConstant(g_, n_, numbers && out.tensor().dtype == DType::kInt32),
                                    InsertConstant(g_, n_, true), None(), None()}));
     if (numbers) {
       ReplaceOutput(0, row);
       return Done();
     }
-    SMELT_ASSIGN_OR_RETURN(ValueId picked, Insert("aten::index_select", {In(0), Int(dim), row}));
+    SMELT_ASSIGN_OR_RETURN(ValueId picked, Insert(op::kIndexSelect, {In(0), Int(dim), row}));
     ReplaceOutput(0, picked);
     return Done();
   }

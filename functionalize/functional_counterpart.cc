@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/op/traits.h"
 
 namespace smelt {
@@ -107,7 +108,7 @@ absl::StatusOr<FunctionalCounterpart> FindFunctionalCounterpart(const FunctionSc
 bool FillsSomeElements(OpName writes, const Graph& g, absl::Span<const ValueId> inputs) {
   std::optional<int64_t> values;
   bool accumulates = false;
-  if (writes.name() == "aten::index_put_" && inputs.size() > 3) {
+  if (writes.name() == op::kIndexPutInPlace && inputs.size() > 3) {
     const Type& t = g.value(inputs[2]).type;
     values = 1;
     if (!t.IsTensor() || !t.tensor().sizes) return false;

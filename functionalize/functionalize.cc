@@ -14,6 +14,7 @@
 #include "smelt/core/op/data_refusals.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/op/read_numbers.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/tensor/region.h"
@@ -53,8 +54,8 @@ bool Functionalizer::IsRemovable(NodeId n) const {
   const Node& node = g_.node(n);
   if (!node.blocks.empty()) return false;
   const std::string& name = node.op.name();
-  if (absl::StartsWith(name, "prim::")) return name != "prim::Print" && name != "prim::RaiseException";
-  if (absl::StartsWith(name, "aten::_assert") || node.outputs.empty()) {
+  if (absl::StartsWith(name, op::kPrimNamespace)) return name != op::kPrimPrint && name != op::kPrimRaiseException;
+  if (absl::StartsWith(name, op::kPrivateAssertPrefix) || node.outputs.empty()) {
     // Writes were replaced. A remaining node without outputs is a check.
     const FunctionSchema* schema = FindSchema(node.op);
     return schema != nullptr && schema->IsMutable();
@@ -79,8 +80,8 @@ namespace {
 
 // Returns whether the operator reads only the sizes of its first operand.
 bool ReadsSizesAlone(const std::string& name) {
-  return absl::EndsWith(name, "_like") || absl::StartsWith(name, "aten::new_") || name == "aten::zero" ||
-         name == "aten::fill";
+  return absl::EndsWith(name, "_like") || absl::StartsWith(name, op::kNewPrefix) || name == op::kZero ||
+         name == op::kFill;
 }
 
 }  // namespace
@@ -96,7 +97,7 @@ bool Functionalizer::IsWhollyRead(NodeId n) const {
     for (const Use& use : g_.value(v).uses) {
       const Node& user = g_.node(use.user);
       if (use.index == 0 && ReadsSizesAlone(user.op.name())) continue;
-      const bool is_view = user.op == "smelt::view" && g_.value(user.outputs[0]).type.tensor().sizes;
+      const bool is_view = user.op == op::kSmeltView && g_.value(user.outputs[0]).type.tensor().sizes;
       left = left - (is_view ? Product(*g_.value(user.outputs[0]).type.tensor().sizes) : all);
     }
     if (!left.IsConstant() || *left.Constant() <= 0) return true;
@@ -106,7 +107,7 @@ bool Functionalizer::IsWhollyRead(NodeId n) const {
 
 // Nothing reads the results, or a part of them, but PyTorch may refuse to compute them.
 void Functionalizer::KeepComputed(NodeId n) {
-  static const OpName kComputed = OpName::Get("smelt::assert_computed");
+  static const OpName kComputed = OpName::Get(op::kSmeltAssertComputed);
   const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
   for (ValueId v : outputs) {
     if (!g_.value(v).type.IsTensor()) continue;
@@ -120,7 +121,7 @@ void Functionalizer::EraseDead(BlockId b, const absl::flat_hash_set<NodeId>& kep
   for (NodeId n = g_.block(b).last, previous; n.valid(); n = previous) {
     const Node& node = g_.node(n);
     previous = node.prev;
-    if (node.op == "prim::If" || node.op == "smelt::cond") EraseUnusedResults(n);
+    if (node.op == op::kPrimIf || node.op == op::kSmeltCond) EraseUnusedResults(n);
     for (BlockId inner : node.blocks) EraseDead(inner, kept);
     const bool used =
         std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return !g_.value(v).uses.empty(); });

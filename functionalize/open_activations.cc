@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/functionalize/composite_opener.h"
 
 namespace smelt {
@@ -14,7 +15,7 @@ absl::Status CompositeOpener::NumberTensor(NodeId n) {
   if (!t.IsComplete()) return absl::UnimplementedError("a tensor of a list of numbers whose length is not known");
   if (t.rank() != 0) return ListTensor(n);
   const ValueId none = None(n);
-  SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::scalar_tensor",
+  SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, op::kScalarTensor,
                                         {In(n, 0), InsertConstant(g_, n, ScalarTypeOf(*t.dtype)), none, none, none}));
   ReplaceWith(n, v[0]);
   return absl::OkStatus();
@@ -32,18 +33,17 @@ absl::Status CompositeOpener::ListTensor(NodeId n) {
   }
   const ValueId none = None(n), dtype = InsertConstant(g_, n, ScalarTypeOf(*t.dtype));
   if (numbers.empty()) {
-    SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::zeros", {IntList(n, {Expr(0)}), dtype, none, none, none}));
+    SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, op::kZeros, {IntList(n, {Expr(0)}), dtype, none, none, none}));
     ReplaceWith(n, v[0]);
     return absl::OkStatus();
   }
   std::vector<ValueId> elements;
   for (ValueId number : numbers) {
-    SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::scalar_tensor", {number, dtype, none, none, none}));
+    SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, op::kScalarTensor, {number, dtype, none, none, none}));
     elements.push_back(v[0]);
   }
-  const NodeId made = g_.InsertBefore(n, OpName::Get("prim::ListConstruct"), elements, {Type::List(Type::Tensor())});
-  SMELT_ASSIGN_OR_RETURN(auto v,
-                         Insert(n, "aten::stack", {g_.node(made).outputs[0], InsertConstant(g_, n, int64_t{0})}));
+  const NodeId made = g_.InsertBefore(n, OpName::Get(op::kPrimListConstruct), elements, {Type::List(Type::Tensor())});
+  SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, op::kStack, {g_.node(made).outputs[0], InsertConstant(g_, n, int64_t{0})}));
   ReplaceWith(n, v[0]);
   return absl::OkStatus();
 }
@@ -60,29 +60,28 @@ absl::Status CompositeOpener::Rrelu(NodeId n) {
     return absl::UnimplementedError("rrelu whose mode or bounds are known only at run time");
   // PyTorch's result is contiguous, whatever the operand is.
   if (const TensorType& t = TypeOfValue(In(n, 0));
-      g_.node(n).op.name() == "aten::rrelu" && *t.strides != ContiguousStrides(*t.sizes)) {
-    SMELT_ASSIGN_OR_RETURN(auto dense, Insert(n, "aten::clone", {In(n, 0), InsertConstant(g_, n, int64_t{0})}));
+      g_.node(n).op.name() == op::kRrelu && *t.strides != ContiguousStrides(*t.sizes)) {
+    SMELT_ASSIGN_OR_RETURN(auto dense, Insert(n, op::kClone, {In(n, 0), InsertConstant(g_, n, int64_t{0})}));
     g_.SetInput(n, 0, dense[0]);
   }
   if (std::get<bool>(*training)) return RandomRrelu(n, *number(lower), *number(upper));
   const ValueId slope = InsertConstant(g_, n, (*number(lower) + *number(upper)) / 2);
-  SMELT_ASSIGN_OR_RETURN(
-      auto v,
-      Insert(n, g_.node(n).op.name() == "aten::rrelu" ? "aten::leaky_relu" : "aten::leaky_relu_", {In(n, 0), slope}));
+  SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, g_.node(n).op.name() == op::kRrelu ? op::kLeakyRelu : op::kLeakyReluInPlace,
+                                        {In(n, 0), slope}));
   ReplaceWith(n, v[0]);
   return absl::OkStatus();
 }
 
 absl::Status CompositeOpener::RandomRrelu(NodeId n, double lower, double upper) {
   const ValueId self = In(n, 0), none = None(n), zero = InsertConstant(g_, n, int64_t{0});
-  SMELT_ASSIGN_OR_RETURN(auto slope, Insert(n, "aten::empty_like", {self, none, none, none, none, none}));
-  SMELT_ASSIGN_OR_RETURN(
-      slope, Insert(n, "aten::uniform_", {slope[0], InsertConstant(g_, n, lower), InsertConstant(g_, n, upper), none}));
-  SMELT_ASSIGN_OR_RETURN(auto scaled, Insert(n, "aten::mul.Tensor", {self, slope[0]}));
-  SMELT_ASSIGN_OR_RETURN(auto negative, Insert(n, "aten::le.Scalar", {self, zero}));
-  SMELT_ASSIGN_OR_RETURN(auto out, Insert(n, "aten::where.self", {negative[0], scaled[0], self}));
-  if (g_.node(n).op.name() == "aten::rrelu_") {
-    SMELT_ASSIGN_OR_RETURN(out, Insert(n, "aten::copy_", {self, out[0], InsertConstant(g_, n, false)}));
+  SMELT_ASSIGN_OR_RETURN(auto slope, Insert(n, op::kEmptyLike, {self, none, none, none, none, none}));
+  SMELT_ASSIGN_OR_RETURN(slope, Insert(n, op::kUniformInPlace,
+                                       {slope[0], InsertConstant(g_, n, lower), InsertConstant(g_, n, upper), none}));
+  SMELT_ASSIGN_OR_RETURN(auto scaled, Insert(n, op::kMulTensor, {self, slope[0]}));
+  SMELT_ASSIGN_OR_RETURN(auto negative, Insert(n, op::kLeScalar, {self, zero}));
+  SMELT_ASSIGN_OR_RETURN(auto out, Insert(n, op::kWhereSelf, {negative[0], scaled[0], self}));
+  if (g_.node(n).op.name() == op::kRreluInPlace) {
+    SMELT_ASSIGN_OR_RETURN(out, Insert(n, op::kCopyInPlace, {self, out[0], InsertConstant(g_, n, false)}));
   }
   ReplaceWith(n, out[0]);
   return absl::OkStatus();
@@ -103,7 +102,7 @@ absl::Status CompositeOpener::Dropout(NodeId n) {
   const bool alpha = absl::StrContains(name, "alpha");
   const bool feature = absl::StrContains(name, "feature"), in_place = absl::EndsWith(name, "_");
   if (drop == 1) {  // nothing is drawn
-    SMELT_ASSIGN_OR_RETURN(auto zero, Insert(n, in_place ? "aten::mul_.Scalar" : "aten::mul.Scalar",
+    SMELT_ASSIGN_OR_RETURN(auto zero, Insert(n, in_place ? op::kMulInPlaceScalar : op::kMulScalar,
                                              {In(n, 0), InsertConstant(g_, n, 0.0)}));
     ReplaceWith(n, zero[0]);
     return absl::OkStatus();
@@ -116,15 +115,15 @@ absl::Status CompositeOpener::Dropout(NodeId n) {
     std::vector<Expr> sizes = *TypeOfValue(self).sizes;
     if (sizes.size() < 2) return absl::InvalidArgumentError("feature dropout requires at least 2 dimensions");
     std::fill(sizes.begin() + 2, sizes.end(), Expr(1));
-    SMELT_ASSIGN_OR_RETURN(noise, Insert(n, "aten::new_empty", {self, IntList(n, sizes), none, none, none, none}));
+    SMELT_ASSIGN_OR_RETURN(noise, Insert(n, op::kNewEmpty, {self, IntList(n, sizes), none, none, none, none}));
   } else {
-    SMELT_ASSIGN_OR_RETURN(noise, Insert(n, "aten::empty_like", {self, none, none, none, none, none}));
+    SMELT_ASSIGN_OR_RETURN(noise, Insert(n, op::kEmptyLike, {self, none, none, none, none, none}));
   }
   SMELT_ASSIGN_OR_RETURN(auto drawn,
-                         Insert(n, "aten::bernoulli_.float", {noise[0], InsertConstant(g_, n, 1 - drop), none}));
+                         Insert(n, op::kBernoulliInPlaceFloat, {noise[0], InsertConstant(g_, n, 1 - drop), none}));
   if (alpha) return AlphaDropout(n, drawn[0], drop, in_place);
-  SMELT_ASSIGN_OR_RETURN(auto scaled, Insert(n, "aten::div_.Scalar", {drawn[0], InsertConstant(g_, n, 1 - drop)}));
-  SMELT_ASSIGN_OR_RETURN(auto out, Insert(n, in_place ? "aten::mul_.Tensor" : "aten::mul.Tensor", {self, scaled[0]}));
+  SMELT_ASSIGN_OR_RETURN(auto scaled, Insert(n, op::kDivInPlaceScalar, {drawn[0], InsertConstant(g_, n, 1 - drop)}));
+  SMELT_ASSIGN_OR_RETURN(auto out, Insert(n, in_place ? op::kMulInPlaceTensor : op::kMulTensor, {self, scaled[0]}));
   ReplaceWith(n, out[0]);
   return absl::OkStatus();
 }
@@ -142,17 +141,17 @@ absl::Status CompositeOpener::NativeDropout(NodeId n) {
   const bool* trains = std::get_if<bool>(&*training);  // None: it does
   const double drop = trains != nullptr && !*trains ? 0 : std::get<double>(*rate);
   const ValueId self = In(n, 0), none = None(n);
-  SMELT_ASSIGN_OR_RETURN(auto noise, Insert(n, "aten::empty_like", {self, none, none, none, none, none}));
+  SMELT_ASSIGN_OR_RETURN(auto noise, Insert(n, op::kEmptyLike, {self, none, none, none, none, none}));
   if (drop == 0 || drop == 1) {  // nothing is drawn
-    SMELT_ASSIGN_OR_RETURN(noise, Insert(n, "aten::fill_.Scalar", {noise[0], InsertConstant(g_, n, 1 - drop)}));
+    SMELT_ASSIGN_OR_RETURN(noise, Insert(n, op::kFillInPlaceScalar, {noise[0], InsertConstant(g_, n, 1 - drop)}));
   } else {
     SMELT_ASSIGN_OR_RETURN(noise,
-                           Insert(n, "aten::bernoulli_.float", {noise[0], InsertConstant(g_, n, 1 - drop), none}));
+                           Insert(n, op::kBernoulliInPlaceFloat, {noise[0], InsertConstant(g_, n, 1 - drop), none}));
   }
-  SMELT_ASSIGN_OR_RETURN(auto mask, Insert(n, "aten::ne.Scalar", {noise[0], InsertConstant(g_, n, int64_t{0})}));
-  SMELT_ASSIGN_OR_RETURN(auto kept, Insert(n, "aten::mul.Tensor", {self, noise[0]}));
+  SMELT_ASSIGN_OR_RETURN(auto mask, Insert(n, op::kNeScalar, {noise[0], InsertConstant(g_, n, int64_t{0})}));
+  SMELT_ASSIGN_OR_RETURN(auto kept, Insert(n, op::kMulTensor, {self, noise[0]}));
   const double scale = drop == 1 ? 0 : 1 / (1 - drop);
-  SMELT_ASSIGN_OR_RETURN(auto out, Insert(n, "aten::mul.Scalar", {kept[0], InsertConstant(g_, n, scale)}));
+  SMELT_ASSIGN_OR_RETURN(auto out, Insert(n, op::kMulScalar, {kept[0], InsertConstant(g_, n, scale)}));
   return ReplaceOutputs(n, {out[0], mask[0]});
 }
 
@@ -161,25 +160,24 @@ absl::Status CompositeOpener::AlphaDropout(NodeId n, ValueId noise, double drop,
   const double a = 1.0 / std::sqrt((kAlpha * kAlpha * drop + 1) * (1 - drop));
   auto number = [&](double v) { return InsertConstant(g_, n, v); };
   const ValueId one = InsertConstant(g_, n, int64_t{1});
-  SMELT_ASSIGN_OR_RETURN(auto b, Insert(n, "aten::add.Scalar", {noise, number(-1), one}));
-  SMELT_ASSIGN_OR_RETURN(b, Insert(n, "aten::mul_.Scalar", {b[0], number(kAlpha * a)}));
-  SMELT_ASSIGN_OR_RETURN(b, Insert(n, "aten::add_.Scalar", {b[0], number(kAlpha * a * drop), one}));
-  SMELT_ASSIGN_OR_RETURN(auto scaled, Insert(n, "aten::mul_.Scalar", {noise, number(a)}));
-  SMELT_ASSIGN_OR_RETURN(auto out,
-                         Insert(n, in_place ? "aten::mul_.Tensor" : "aten::mul.Tensor", {In(n, 0), scaled[0]}));
-  SMELT_ASSIGN_OR_RETURN(out, Insert(n, in_place ? "aten::add_.Tensor" : "aten::add.Tensor", {out[0], b[0], one}));
+  SMELT_ASSIGN_OR_RETURN(auto b, Insert(n, op::kAddScalar, {noise, number(-1), one}));
+  SMELT_ASSIGN_OR_RETURN(b, Insert(n, op::kMulInPlaceScalar, {b[0], number(kAlpha * a)}));
+  SMELT_ASSIGN_OR_RETURN(b, Insert(n, op::kAddInPlaceScalar, {b[0], number(kAlpha * a * drop), one}));
+  SMELT_ASSIGN_OR_RETURN(auto scaled, Insert(n, op::kMulInPlaceScalar, {noise, number(a)}));
+  SMELT_ASSIGN_OR_RETURN(auto out, Insert(n, in_place ? op::kMulInPlaceTensor : op::kMulTensor, {In(n, 0), scaled[0]}));
+  SMELT_ASSIGN_OR_RETURN(out, Insert(n, in_place ? op::kAddInPlaceTensor : op::kAddTensor, {out[0], b[0], one}));
   ReplaceWith(n, out[0]);
   return absl::OkStatus();
 }
 
 absl::Status CompositeOpener::ComplexSilu(NodeId n) {
   if (g_.node(n).inputs.size() != 1 || !IsComplex(*TypeOfValue(In(n, 0)).dtype)) return absl::OkStatus();
-  const bool in_place = g_.node(n).op.name() == "aten::silu_";
+  const bool in_place = g_.node(n).op.name() == op::kSiluInPlace;
   const ValueId one = InsertConstant(g_, n, int64_t{1});
-  SMELT_ASSIGN_OR_RETURN(auto e, Insert(n, "aten::neg", {In(n, 0)}));
-  SMELT_ASSIGN_OR_RETURN(e, Insert(n, "aten::exp", {e[0]}));
-  SMELT_ASSIGN_OR_RETURN(e, Insert(n, "aten::add.Scalar", {e[0], one, one}));
-  SMELT_ASSIGN_OR_RETURN(auto out, Insert(n, in_place ? "aten::div_.Tensor" : "aten::div.Tensor", {In(n, 0), e[0]}));
+  SMELT_ASSIGN_OR_RETURN(auto e, Insert(n, op::kNeg, {In(n, 0)}));
+  SMELT_ASSIGN_OR_RETURN(e, Insert(n, op::kExp, {e[0]}));
+  SMELT_ASSIGN_OR_RETURN(e, Insert(n, op::kAddScalar, {e[0], one, one}));
+  SMELT_ASSIGN_OR_RETURN(auto out, Insert(n, in_place ? op::kDivInPlaceTensor : op::kDivTensor, {In(n, 0), e[0]}));
   ReplaceWith(n, out[0]);
   return absl::OkStatus();
 }

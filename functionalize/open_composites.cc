@@ -13,6 +13,7 @@
 #include "smelt/core/op/decompose.h"
 #include "smelt/core/op/effects.h"
 #include "smelt/core/op/infer.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/op/traits.h"
 #include "smelt/functionalize/composite_opener.h"
@@ -107,11 +108,11 @@ CompositeOpener::Rule CompositeOpener::RuleOf(OpName op) {
 absl::Status CompositeOpener::Open(NodeId n) {
   const std::string& name = g_.node(n).op.name();
   // (PyTorch computes all results before it writes the first one that is given.)
-  if (absl::StartsWith(name, "aten::_foreach_"))
+  if (absl::StartsWith(name, op::kPrivateForeachPrefix))
     return HasOut(g_.node(n).op) ? absl::UnimplementedError("results in given lists") : Foreach(n);
-  const bool parts = name == "aten::unbind_copy" || name == "aten::split_copy" || name == "aten::split_with_sizes_copy";
+  const bool parts = name == op::kUnbindCopy || name == op::kSplitCopy || name == op::kSplitWithSizesCopy;
   if (parts && HasOut(g_.node(n).op)) return CopiesOfParts(n);
-  if (absl::EndsWith(name, "_copy") || name == "aten::diag") return ViewCopy(n);
+  if (absl::EndsWith(name, "_copy") || name == op::kDiag) return ViewCopy(n);
   const Opening opening = GetOpTraits(g_.node(n).op).opening;
   const Rule rule = RuleOf(g_.node(n).op);
   if (rule == nullptr) return Decomposed(n);
@@ -125,7 +126,7 @@ absl::Status CompositeOpener::Open(NodeId n) {
   if (at_run_time_ && by_strides) return absl::OkStatus();
   // Sizes that depend on data are those of masks.
   const bool stays = opening == Opening::kKron || opening == Opening::kDiff ||
-                     (at_run_time_ && name == "aten::index" && !HasMasks(g_.node(n).inputs[1]));
+                     (at_run_time_ && name == op::kIndex && !HasMasks(g_.node(n).inputs[1]));
   for (ValueId v : g_.node(n).inputs) {
     const Type& t = g_.value(v).type;
     if (t.IsTensor() && !t.tensor().IsComplete() && stays) return absl::OkStatus();
@@ -148,7 +149,7 @@ absl::Status CompositeOpener::BranchOnFlag(NodeId n, int flag) {
   // Whatever the flag is, the result of an operator that works in place is its operand.
   const bool in_place = GetOpInfo(op).kind == OpKind::kInplace || absl::EndsWith(op.name(), "_");
   const NodeId branch =
-      g_.InsertBefore(n, OpName::Get("prim::If"), {inputs[flag]}, in_place ? std::vector<Type>() : types);
+      g_.InsertBefore(n, OpName::Get(op::kPrimIf), {inputs[flag]}, in_place ? std::vector<Type>() : types);
   if (g_.node(n).source != nullptr) g_.SetSource(branch, g_.node(n).source);
   std::vector<NodeId> copies;
   for (const bool on : {true, false}) {
@@ -182,7 +183,7 @@ absl::Status CompositeOpener::CopyWhatOnlyBranchHas(NodeId branch) {
       const NodeId def = g_.value(v).def;
       if (g_.IsParam(def) || g_.node(def).parent == block || !GetOpEffects(g_.node(def).op).pure) continue;
       if (!absl::c_all_of(g_.value(v).uses, inside)) continue;
-      SMELT_ASSIGN_OR_RETURN(auto copy, Insert(end, "aten::clone", {v, None(end)}));
+      SMELT_ASSIGN_OR_RETURN(auto copy, Insert(end, op::kClone, {v, None(end)}));
       if (g_.value(copy[0]).type == g_.value(v).type) g_.SetInput(end, k, copy[0]);
     }
   }
@@ -243,7 +244,7 @@ ValueId CompositeOpener::IntList(NodeId anchor, const std::vector<Expr>& sizes) 
   for (const Expr& e : sizes) {
     elements.push_back(e.IsConstant() ? InsertConstant(g_, anchor, *e.Constant()) : InsertSize(g_, anchor, e));
   }
-  NodeId list = g_.InsertBefore(anchor, OpName::Get("prim::ListConstruct"), elements, {Type::List(Type::Int())});
+  NodeId list = g_.InsertBefore(anchor, OpName::Get(op::kPrimListConstruct), elements, {Type::List(Type::Int())});
   return g_.node(list).outputs[0];
 }
 
@@ -282,7 +283,7 @@ bool CompositeOpener::MayBeOfArgument(ValueId v) {
 
 bool CompositeOpener::IsAssigned(ValueId v) const {
   for (const Use& use : g_.value(v).uses) {
-    if (use.index == 0 && g_.node(use.user).op.name() == "aten::set_") return true;
+    if (use.index == 0 && g_.node(use.user).op.name() == op::kSetInPlace) return true;
   }
   return false;
 }
@@ -328,7 +329,7 @@ absl::Status CompositeOpener::Retype(NodeId n) {
 
 absl::Status CompositeOpener::DataSizes(NodeId n) {
   SMELT_RETURN_IF_ERROR(OpenDataSizes(g_, n).status());
-  if (!g_.IsLive(n) || g_.node(n).op.full() != "aten::index.Tensor") return absl::OkStatus();
+  if (!g_.IsLive(n) || g_.node(n).op.full() != op::kIndexTensor) return absl::OkStatus();
   // It counts as several rows: the strides of one row, or of none, cannot be observed.
   auto given = g_.symbol_hints;
   for (const auto& [symbol, range] : g_.symbols.entries()) {
@@ -388,7 +389,7 @@ absl::Status CompositeOpener::View(NodeId n) {
 // max(x, y) is maximum under another name.
 absl::Status CompositeOpener::MaximumOfTwo(NodeId n) {
   const OpName op = g_.node(n).op;
-  if (op.overload() == "other") g_.SetOp(n, OpName::Get(op.name() == "aten::max" ? "aten::maximum" : "aten::minimum"));
+  if (op.overload() == "other") g_.SetOp(n, OpName::Get(op.name() == op::kMax ? op::kMaximum : op::kMinimum));
   return absl::OkStatus();
 }
 
@@ -405,7 +406,7 @@ absl::Status CompositeOpener::ReplaceOutputs(NodeId n, const std::vector<ValueId
 }
 
 absl::Status CompositeOpener::ReplaceList(NodeId n, const std::vector<ValueId>& results) {
-  NodeId list = g_.InsertBefore(n, OpName::Get("prim::ListConstruct"), results, {Type::List(Type::Tensor())});
+  NodeId list = g_.InsertBefore(n, OpName::Get(op::kPrimListConstruct), results, {Type::List(Type::Tensor())});
   g_.SetSource(list, g_.node(n).source);
   ReplaceWith(n, g_.node(list).outputs[0]);
   return absl::OkStatus();

@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/infer.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/functionalize/composite_opener.h"
 
@@ -17,10 +18,10 @@ namespace smelt {
 absl::Status CompositeOpener::Foreach(NodeId n) {
   const FunctionSchema* schema = FindSchema(g_.node(n).op);
   if (schema == nullptr) return absl::UnimplementedError("no such operator is known");
-  std::string base = absl::StrCat("aten::", absl::StripPrefix(schema->op.name(), "aten::_foreach_"));
+  std::string base = absl::StrCat(op::kAtenNamespace, absl::StripPrefix(schema->op.name(), op::kPrivateForeachPrefix));
   // The operators on one tensor have another name in place, and with a number.
   const bool number = absl::StartsWith(schema->op.overload(), "Scalar");
-  for (const auto& [from, to] : {std::pair("aten::maximum", "aten::clamp_min"), {"aten::minimum", "aten::clamp_max"}}) {
+  for (const auto& [from, to] : {std::pair(op::kMaximum, op::kClampMin), {op::kMinimum, op::kClampMax}}) {
     if (base == absl::StrCat(from, "_")) base = absl::StrCat(to, "_");
     if (base == from && number) base = to;
   }
@@ -57,8 +58,8 @@ absl::Status CompositeOpener::Foreach(NodeId n) {
       call.push_back(lists[i] ? (*lists[i])[k] : args[i]);
       types.push_back(g_.value(call.back()).type);
     }
-    OpName op = OpName::Get("aten::linalg_vector_norm");
-    if (base == "aten::norm") {  // (self, ord, dtype): over all dims, which are not kept
+    OpName op = OpName::Get(op::kLinalgVectorNorm);
+    if (base == op::kNorm) {  // (self, ord, dtype): over all dims, which are not kept
       call.insert(call.begin() + 2, {InsertConstant(g_, n, std::monostate()), InsertConstant(g_, n, false)});
     } else {
       SMELT_ASSIGN_OR_RETURN(op, ResolveOverload(base, types));

@@ -11,6 +11,7 @@
 #include "smelt/core/op/einsum.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/tensor/decide.h"
 #include "smelt/core/tensor/memory_format.h"
 #include "smelt/core/tensor/view_rules.h"
@@ -21,10 +22,10 @@ namespace smelt {
 
 absl::Status CompositeOpener::Adjoint(NodeId n) {
   if (!IsComplex(*TypeOfValue(In(n, 0)).dtype)) return absl::OkStatus();
-  SMELT_ASSIGN_OR_RETURN(auto t,
-                         Insert(n, "aten::transpose.int",
-                                {In(n, 0), InsertConstant(g_, n, int64_t{-2}), InsertConstant(g_, n, int64_t{-1})}));
-  const NodeId conj = g_.InsertBefore(n, OpName::Get("aten::_conj"), {t[0]}, {g_.value(t[0]).type});
+  SMELT_ASSIGN_OR_RETURN(
+      auto t,
+      Insert(n, op::kTransposeInt, {In(n, 0), InsertConstant(g_, n, int64_t{-2}), InsertConstant(g_, n, int64_t{-1})}));
+  const NodeId conj = g_.InsertBefore(n, OpName::Get(op::kPrivateConj), {t[0]}, {g_.value(t[0]).type});
   g_.SetSource(conj, g_.node(n).source);
   ReplaceWith(n, g_.node(conj).outputs[0]);
   return absl::OkStatus();
@@ -32,7 +33,7 @@ absl::Status CompositeOpener::Adjoint(NodeId n) {
 
 absl::Status CompositeOpener::ReshapeLater(NodeId n) {
   const ValueId list = IntList(n, *TypeOfValue(g_.node(n).outputs[0]).sizes);
-  SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::reshape", {In(n, 0), list}));
+  SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, op::kReshape, {In(n, 0), list}));
   ReplaceWith(n, v[0]);
   return absl::OkStatus();
 }
@@ -63,14 +64,14 @@ absl::Status CompositeOpener::Einsum(NodeId n) {
     if (!absl::StrContains(results, c)) return absl::OkStatus();  // a sum is a tensor of its own
   }
   while (const auto dims = TakeRepeatedLabel(&labels)) {
-    SMELT_ASSIGN_OR_RETURN(auto d, Insert(n, "aten::diagonal",
+    SMELT_ASSIGN_OR_RETURN(auto d, Insert(n, op::kDiagonal,
                                           {v, InsertConstant(g_, n, int64_t{0}), InsertConstant(g_, n, dims->first),
                                            InsertConstant(g_, n, dims->second)}));
     v = d[0];
   }
   std::vector<int64_t> order;
   for (char c : results) order.push_back(static_cast<int64_t>(labels.find(c)));
-  SMELT_ASSIGN_OR_RETURN(auto p, Insert(n, "aten::permute", {v, InsertConstant(g_, n, order)}));
+  SMELT_ASSIGN_OR_RETURN(auto p, Insert(n, op::kPermute, {v, InsertConstant(g_, n, order)}));
   ReplaceWith(n, p[0]);
   return absl::OkStatus();
 }
@@ -99,9 +100,8 @@ absl::Status CompositeOpener::Meshgrid(NodeId n) {
   for (size_t k = 0; k < rank; ++k) {
     std::vector<Expr> own(rank, Expr(1));
     own[dim[k]] = sizes[dim[k]];
-    SMELT_ASSIGN_OR_RETURN(auto flat, Insert(n, "aten::view", {(*elements)[k], IntList(n, own)}));
-    SMELT_ASSIGN_OR_RETURN(auto e,
-                           Insert(n, "aten::expand", {flat[0], IntList(n, sizes), InsertConstant(g_, n, false)}));
+    SMELT_ASSIGN_OR_RETURN(auto flat, Insert(n, op::kView, {(*elements)[k], IntList(n, own)}));
+    SMELT_ASSIGN_OR_RETURN(auto e, Insert(n, op::kExpand, {flat[0], IntList(n, sizes), InsertConstant(g_, n, false)}));
     results.push_back(e[0]);
   }
   return ReplaceList(n, results);
@@ -113,15 +113,15 @@ absl::Status CompositeOpener::Reshape(NodeId n) {
   const TensorType to = TypeOfValue(g_.node(n).outputs[0]);
   if (!from.IsComplete() || !to.sizes) return absl::InvalidArgumentError("incomplete types");
   const std::string& name = g_.node(n).op.name();
-  if (name == "aten::flatten" && *from.sizes == *to.sizes) return Identity(n);  // PyTorch returns the tensor itself
+  if (name == op::kFlatten && *from.sizes == *to.sizes) return Identity(n);  // PyTorch returns the tensor itself
   Decide(self);
   const ValueId list = IntList(n, *to.sizes);
   ValueId base = self;
   // view_as is a view or refused, never a copy.
-  const bool ravel = name == "aten::ravel";  // of what is contiguous a view, else a copy
+  const bool ravel = name == op::kRavel;  // of what is contiguous a view, else a copy
   const std::optional<bool> contiguous = HasFormat(from, 0);
   const bool viewable = ravel ? contiguous == true : IsViewable(from, *to.sizes);
-  if (name != "aten::view_as" && !viewable) {
+  if (name != op::kViewAs && !viewable) {
     const bool may_alias = ravel ? !contiguous.has_value() : MayBeViewable(from, *to.sizes);
     SMELT_ASSIGN_OR_RETURN(
         base, Clone(n, self, 0, may_alias, *to.sizes, [&](const TensorType& t, const std::vector<Expr>& sizes) {
@@ -129,14 +129,14 @@ absl::Status CompositeOpener::Reshape(NodeId n) {
         }));
     // PyTorch returns the copy's view; nothing else can see the copy.
   }
-  SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::view", {base, list}));
+  SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, op::kView, {base, list}));
   ReplaceWith(n, v[0]);
   return absl::OkStatus();
 }
 
 absl::StatusOr<ValueId> CompositeOpener::Clone(NodeId n, ValueId v, int64_t format, bool may_alias,
                                                const std::vector<Expr>& to, Aliases aliases) {
-  SMELT_ASSIGN_OR_RETURN(auto copy, Insert(n, "aten::clone", {v, InsertConstant(g_, n, format)}));
+  SMELT_ASSIGN_OR_RETURN(auto copy, Insert(n, op::kClone, {v, InsertConstant(g_, n, format)}));
   const NodeId clone = g_.value(copy[0]).def;
   if (may_alias) g_.SetAttribute(clone, kMayAlias, int64_t{1});
   const std::vector<std::string> symbols = AliasesAtOne(TypeOfValue(v), to, aliases);
@@ -227,18 +227,17 @@ absl::Status CompositeOpener::Rot90(NodeId n) {
   SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> dims, call.GetInts("dims"));
   if (k % 2 == 0 || dims.size() != 2) return absl::OkStatus();
   const bool once = (k % 4 + 4) % 4 == 1;
-  SMELT_ASSIGN_OR_RETURN(auto flipped, Insert(n, "aten::flip", {In(n, 0), IntList(n, {Expr(dims[once ? 1 : 0])})}));
+  SMELT_ASSIGN_OR_RETURN(auto flipped, Insert(n, op::kFlip, {In(n, 0), IntList(n, {Expr(dims[once ? 1 : 0])})}));
   SMELT_ASSIGN_OR_RETURN(
       auto turned,
-      Insert(n, "aten::transpose.int", {flipped[0], InsertConstant(g_, n, dims[0]), InsertConstant(g_, n, dims[1])}));
+      Insert(n, op::kTransposeInt, {flipped[0], InsertConstant(g_, n, dims[0]), InsertConstant(g_, n, dims[1])}));
   ReplaceWith(n, turned[0]);
   return absl::OkStatus();
 }
 
 absl::Status CompositeOpener::ExpandAs(NodeId n) {
   const std::vector<Expr> sizes = *TypeOfValue(In(n, 1)).sizes;
-  SMELT_ASSIGN_OR_RETURN(auto v,
-                         Insert(n, "aten::expand", {In(n, 0), IntList(n, sizes), InsertConstant(g_, n, false)}));
+  SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, op::kExpand, {In(n, 0), IntList(n, sizes), InsertConstant(g_, n, false)}));
   ReplaceWith(n, v[0]);
   return absl::OkStatus();
 }
@@ -318,7 +317,7 @@ absl::Status CompositeOpener::To(NodeId n) {
     if (*has) return Identity(n);
   }
   ValueId none = None(n);
-  NodeId fresh = g_.InsertBefore(n, OpName::Get("aten::_to_copy"),
+  NodeId fresh = g_.InsertBefore(n, OpName::Get(op::kPrivateToCopy),
                                  {In(n, 0), InsertConstant(g_, n, ScalarTypeOf(*to.dtype)), none, none, none,
                                   InsertConstant(g_, n, false), InsertConstant(g_, n, format)},
                                  {g_.value(g_.node(n).outputs[0]).type});
@@ -347,7 +346,7 @@ absl::Status CompositeOpener::BroadcastTensors(NodeId n) {
       results.push_back(v);
       continue;
     }
-    SMELT_ASSIGN_OR_RETURN(auto e, Insert(n, "aten::expand", {v, IntList(n, sizes), InsertConstant(g_, n, false)}));
+    SMELT_ASSIGN_OR_RETURN(auto e, Insert(n, op::kExpand, {v, IntList(n, sizes), InsertConstant(g_, n, false)}));
     results.push_back(e[0]);
   }
   return ReplaceList(n, results);
@@ -357,7 +356,7 @@ absl::Status CompositeOpener::SumToSize(NodeId n) {
   const TensorType from = TypeOfValue(In(n, 0));
   const TensorType to = TypeOfValue(g_.node(n).outputs[0]);
   if (to.rank() == 0) {  // PyTorch sums, even over one element
-    SMELT_ASSIGN_OR_RETURN(auto sum, Insert(n, "aten::sum", {In(n, 0), None(n)}));
+    SMELT_ASSIGN_OR_RETURN(auto sum, Insert(n, op::kSum, {In(n, 0), None(n)}));
     ReplaceWith(n, sum[0]);
     return absl::OkStatus();
   }
@@ -368,8 +367,8 @@ absl::Status CompositeOpener::SumToSize(NodeId n) {
     if (d < lead || ((*to.sizes)[d - lead] == Expr(1) && (*from.sizes)[d] != Expr(1))) dims.push_back(d);
   }
   ValueId v = In(n, 0);
-  SMELT_ASSIGN_OR_RETURN(auto sum, Insert(n, "aten::sum.dim_IntList",
-                                          {v, InsertConstant(g_, n, dims), InsertConstant(g_, n, true), None(n)}));
+  SMELT_ASSIGN_OR_RETURN(
+      auto sum, Insert(n, op::kSumDimIntList, {v, InsertConstant(g_, n, dims), InsertConstant(g_, n, true), None(n)}));
   v = sum[0];
   const std::vector<std::string> symbols = AliasesAtOne(
       from, *to.sizes, [](const TensorType& t, const std::vector<Expr>& sizes) { return *t.sizes == sizes; });
@@ -378,7 +377,7 @@ absl::Status CompositeOpener::SumToSize(NodeId n) {
     g_.SetAttribute(g_.value(v).def, kAliasesAtOne, absl::StrJoin(symbols, " "));
   }
   if (lead > 0) {
-    SMELT_ASSIGN_OR_RETURN(auto view, Insert(n, "aten::view", {v, IntList(n, *to.sizes)}));
+    SMELT_ASSIGN_OR_RETURN(auto view, Insert(n, op::kView, {v, IntList(n, *to.sizes)}));
     v = view[0];
   }
   ReplaceWith(n, v);
@@ -392,10 +391,10 @@ absl::Status CompositeOpener::FillDiagonal(NodeId n) {
   // Fills the diagonal of all dims at once.
   auto fill = [&](ValueId v) -> absl::Status {
     for (int k = 1; k < t.rank(); ++k) {
-      SMELT_ASSIGN_OR_RETURN(auto d, Insert(n, "aten::diagonal", {v, number(0), number(0), number(1)}));
+      SMELT_ASSIGN_OR_RETURN(auto d, Insert(n, op::kDiagonal, {v, number(0), number(0), number(1)}));
       v = d[0];
     }
-    return Insert(n, "aten::fill_.Scalar", {v, In(n, 1)}).status();
+    return Insert(n, op::kFillInPlaceScalar, {v, In(n, 1)}).status();
   };
   auto wrap = GetConstant(g_, In(n, 2));
   const bool wraps = t.rank() == 2 && wrap && std::holds_alternative<bool>(*wrap) && std::get<bool>(*wrap);
@@ -407,8 +406,8 @@ absl::Status CompositeOpener::FillDiagonal(NodeId n) {
   if (wraps && *rows > *columns + 1) {
     // The diagonal begins anew a row after it has ended.
     for (int64_t row = 0; row < *rows; row += *columns + 1) {
-      SMELT_ASSIGN_OR_RETURN(
-          auto part, Insert(n, "aten::slice.Tensor", {In(n, 0), number(0), number(row), number(*rows), number(1)}));
+      SMELT_ASSIGN_OR_RETURN(auto part,
+                             Insert(n, op::kSliceTensor, {In(n, 0), number(0), number(row), number(*rows), number(1)}));
       SMELT_RETURN_IF_ERROR(fill(part[0]));
     }
   } else {
@@ -426,10 +425,10 @@ absl::Status CompositeOpener::Kron(NodeId n) {
   for (size_t d = 0; d < a.size(); ++d) wide_a[2 * (rank - a.size() + d)] = a[d];
   for (size_t d = 0; d < b.size(); ++d) wide_b[2 * (rank - b.size() + d) + 1] = b[d];
   for (size_t d = 0; d < rank; ++d) out.push_back(wide_a[2 * d] * wide_b[2 * d + 1]);
-  SMELT_ASSIGN_OR_RETURN(auto x, Insert(n, "aten::view", {In(n, 0), IntList(n, wide_a)}));
-  SMELT_ASSIGN_OR_RETURN(auto y, Insert(n, "aten::view", {In(n, 1), IntList(n, wide_b)}));
-  SMELT_ASSIGN_OR_RETURN(auto product, Insert(n, "aten::mul.Tensor", {x[0], y[0]}));
-  SMELT_ASSIGN_OR_RETURN(auto view, Insert(n, "aten::view", {product[0], IntList(n, out)}));
+  SMELT_ASSIGN_OR_RETURN(auto x, Insert(n, op::kView, {In(n, 0), IntList(n, wide_a)}));
+  SMELT_ASSIGN_OR_RETURN(auto y, Insert(n, op::kView, {In(n, 1), IntList(n, wide_b)}));
+  SMELT_ASSIGN_OR_RETURN(auto product, Insert(n, op::kMulTensor, {x[0], y[0]}));
+  SMELT_ASSIGN_OR_RETURN(auto view, Insert(n, op::kView, {product[0], IntList(n, out)}));
   ReplaceWith(n, view[0]);
   return absl::OkStatus();
 }
@@ -456,12 +455,12 @@ absl::Status CompositeOpener::EachAtLeast(NodeId n) {
   std::optional<std::vector<ValueId>> elements = GetListElements(g_, In(n, 0));
   if (!elements) return absl::UnimplementedError("a list that is not made in place");
   const std::string& name = g_.node(n).op.name();
-  const int want = name == "aten::atleast_1d" ? 1 : name == "aten::atleast_2d" ? 2 : 3;
+  const int want = name == op::kAtleast1d ? 1 : name == op::kAtleast2d ? 2 : 3;
   for (ValueId& v : *elements) {
     for (int rank = TypeOfValue(v).rank(); rank < want; ++rank) {
       // New dims come first, except the third.
-      SMELT_ASSIGN_OR_RETURN(auto wider, Insert(n, "aten::unsqueeze",
-                                                {v, InsertConstant(g_, n, static_cast<int64_t>(rank == 2 ? -1 : 0))}));
+      SMELT_ASSIGN_OR_RETURN(
+          auto wider, Insert(n, op::kUnsqueeze, {v, InsertConstant(g_, n, static_cast<int64_t>(rank == 2 ? -1 : 0))}));
       v = wider[0];
     }
   }

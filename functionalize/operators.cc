@@ -11,6 +11,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/op/traits.h"
 #include "smelt/core/op/write_rules.h"
@@ -19,11 +20,11 @@
 #include "smelt/functionalize/memory.h"
 
 namespace smelt {
-bool IsViewOp(OpName op) { return GetOpInfo(op).kind == OpKind::kView && op != "smelt::view"; }
+bool IsViewOp(OpName op) { return GetOpInfo(op).kind == OpKind::kView && op != op::kSmeltView; }
 
 OpName Functionalizer::OperatorFor(NodeId n) const {
   const Node& node = g_.node(n);
-  static const OpName kCheck = OpName::Get("smelt::assert_no_overlap");
+  static const OpName kCheck = OpName::Get(op::kSmeltAssertNoOverlap);
   if (node.op != kCheck) return node.op;
   const Attribute* of = node.FindAttribute(kOpened);
   const auto* name = of == nullptr ? nullptr : std::get_if<std::string>(of);
@@ -33,8 +34,8 @@ OpName Functionalizer::OperatorFor(NodeId n) const {
 absl::Status Functionalizer::ProcessBlock(BlockId b) {
   const size_t mark = cache_log_.size();
   for (NodeId n = g_.block(b).first, next; n.valid(); n = next) {
-    next = g_.node(n).next;                        // what is made for n stands before it
-    if (g_.node(n).op == "smelt::view") continue;  // of ShowWholeStates
+    next = g_.node(n).next;                         // what is made for n stands before it
+    if (g_.node(n).op == op::kSmeltView) continue;  // of ShowWholeStates
     source_ = g_.node(n).source;
     if (options_.on_operand && b == g_.top()) TellOperands(n);
     const OpName op = OperatorFor(n);  // n may be another one afterwards
@@ -100,26 +101,26 @@ Functionalizer::Operator& Functionalizer::OperatorOf(OpName op) {
   const std::string& name = op.name();
   o.absolute = traits.reaches_storage;
   o.resolves = traits.resolves;
-  if (name == "prim::Constant" || name == "smelt::size") {
+  if (name == op::kPrimConstant || name == op::kSmeltSize) {
     o.step = Step::kNone;
-  } else if (name == "prim::ListConstruct" || name == "prim::TupleConstruct") {
+  } else if (name == op::kPrimListConstruct || name == op::kPrimTupleConstruct) {
     o.step = Step::kConstruct;
-  } else if (name == "prim::ListUnpack" || name == "prim::TupleUnpack") {
+  } else if (name == op::kPrimListUnpack || name == op::kPrimTupleUnpack) {
     o.step = Step::kUnpack;
-  } else if (name == "prim::TupleIndex" || name == "prim::unchecked_cast" || name == "aten::_unwrap_optional" ||
+  } else if (name == op::kPrimTupleIndex || name == op::kPrimUncheckedCast || name == op::kPrivateUnwrapOptional ||
              GetOpInfo(op).kind == OpKind::kContainer || TakesAnyList(o.schema)) {
     o.step = Step::kElement;
-  } else if (name == "smelt::cond" || name == "prim::If") {
+  } else if (name == op::kSmeltCond || name == op::kPrimIf) {
     o.step = Step::kIf;
-  } else if (name == "smelt::while_loop" || name == "prim::Loop") {
+  } else if (name == op::kSmeltWhileLoop || name == op::kPrimLoop) {
     o.step = Step::kLoop;
-  } else if (name == "smelt::assert_no_overlap") {
+  } else if (name == op::kSmeltAssertNoOverlap) {
     o.step = Step::kCheckApart;
   } else if (o.schema == nullptr) {
     o.step = Step::kUnknown;
   } else if (GetOpInfo(op).kind == OpKind::kInplaceView) {
     o.step = Step::kInPlaceView;
-  } else if (name == "aten::set_") {
+  } else if (name == op::kSetInPlace) {
     o.step = Step::kSet;
   } else if (traits.resizes) {
     o.step = Step::kResize;
@@ -223,7 +224,7 @@ absl::Status Functionalizer::CheckNoConstant(TensorId written) const {
   const ValueId initial = memories_[tensors_[written].memory].initial;
   if (!initial.valid() || !g_.IsLive(initial)) return absl::OkStatus();
   const NodeId def = g_.value(initial).def;
-  if (g_.IsParam(def) || g_.node(def).op != "prim::Constant") return absl::OkStatus();
+  if (g_.IsParam(def) || g_.node(def).op != op::kPrimConstant) return absl::OkStatus();
   return absl::UnimplementedError("a write to a constant tensor, which the next call would see");
 }
 
@@ -294,14 +295,14 @@ absl::Status Functionalizer::ProcessElement(NodeId n) {
   }
   SMELT_ASSIGN_OR_RETURN(std::vector<TensorId> among, ElementsOf(inputs[0]));
   const std::string& name = g_.node(n).op.name();
-  if (g_.node(n).op.full() == "aten::add.t") {
+  if (g_.node(n).op.full() == op::kAddT) {
     SMELT_ASSIGN_OR_RETURN(const std::vector<TensorId> more, ElementsOf(inputs[1]));
     among.insert(among.end(), more.begin(), more.end());
     tensor_lists_[out] = among;
     return absl::OkStatus();
   }
-  if (name == "aten::slice" || name == "aten::list" || name == "aten::copy") {
-    if (name != "aten::slice") {
+  if (name == op::kSlice || name == op::kList || name == op::kCopy) {
+    if (name != op::kSlice) {
       tensor_lists_[out] = among;
       return absl::OkStatus();
     }
@@ -311,7 +312,7 @@ absl::Status Functionalizer::ProcessElement(NodeId n) {
     for (size_t i : *taken) part.push_back(among[i]);
     return absl::OkStatus();
   }
-  const bool element = name == "aten::__getitem__" || name == "prim::TupleIndex";
+  const bool element = name == op::kDunderGetitem || name == op::kPrimTupleIndex;
   if (!element || !g_.value(out).type.IsTensor())
     return absl::UnimplementedError("a list of tensors that is not known");
   const std::optional<Expr> index = GetIntExpr(g_, inputs[1]);
@@ -363,7 +364,7 @@ absl::StatusOr<ValueId> Functionalizer::ReadList(ValueId list, NodeId anchor) {
   } else {
     return list;
   }
-  NodeId n = g_.InsertBefore(anchor, OpName::Get("prim::ListConstruct"), elements, {g_.value(list).type});
+  NodeId n = g_.InsertBefore(anchor, OpName::Get(op::kPrimListConstruct), elements, {g_.value(list).type});
   g_.SetSource(n, source_);
   return g_.node(n).outputs[0];
 }
@@ -382,7 +383,7 @@ absl::Status Functionalizer::ProcessPure(NodeId n) {
     const TensorId self = *tensor_of_.Find(g_.node(n).inputs[0]);
     begin = BeginInStorage(self);
     const SymbolicGeometry& of = tensors_[self].geometry;
-    for (size_t d = 0; d < of.sizes.size() && g_.node(n).op.name() == "aten::as_strided_scatter"; ++d) {
+    for (size_t d = 0; d < of.sizes.size() && g_.node(n).op.name() == op::kAsStridedScatter; ++d) {
       if (of.strides[d] == Expr(0) && of.sizes[d] != Expr(1))
         return absl::UnimplementedError("a copy with a view of memory that several elements share");
     }
@@ -390,7 +391,7 @@ absl::Status Functionalizer::ProcessPure(NodeId n) {
   SMELT_RETURN_IF_ERROR(ReadInputs(n, n));
   if (!g_.symbol_hints.empty()) SMELT_RETURN_IF_ERROR(AssertLayoutsHold(n));
   const std::string& name = g_.node(n).op.name();
-  if (name == "aten::as_strided_scatter" && begin != Expr(0)) {
+  if (name == op::kAsStridedScatter && begin != Expr(0)) {
     // Counted from the storage's first element; a value begins with its own.
     if (const auto offset = GetIntExpr(g_, g_.node(n).inputs[4])) {
       const ValueId own = InsertSize(g_, n, *offset - begin);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/tensor/decide.h"
 #include "smelt/core/tensor/region.h"
@@ -49,8 +50,8 @@ absl::Status Functionalizer::ProcessView(NodeId n, const Operator& op) {
   const ValueId out = g_.node(n).outputs[0];
   const std::string& name = g_.node(n).op.name();
   const bool complex = IsComplex(tensors_[base].geometry.dtype);
-  const bool negates = name == "aten::_neg_view";
-  if (negates || (complex && (name == "aten::_conj" || name == "aten::conj"))) {
+  const bool negates = name == op::kPrivateNegView;
+  if (negates || (complex && (name == op::kPrivateConj || name == op::kConj))) {
     TensorState seen = tensors_[base];
     bool& lazily = negates ? seen.negated : seen.conjugated;
     lazily = !lazily;
@@ -58,7 +59,7 @@ absl::Status Functionalizer::ProcessView(NodeId n, const Operator& op) {
     tensor_of_[out] = static_cast<TensorId>(tensors_.size()) - 1;
     return absl::OkStatus();
   }
-  if (tensors_[base].conjugated && (name == "aten::view_as_real" || g_.node(n).op.full() == "aten::view.dtype")) {
+  if (tensors_[base].conjugated && (name == op::kViewAsReal || g_.node(n).op.full() == op::kViewDtype)) {
     return absl::FailedPreconditionError(
         absl::StrCat(name.substr(name.find("::") + 2),
                      " doesn't work on unresolved conjugated tensors.  To resolve the "
@@ -68,7 +69,7 @@ absl::Status Functionalizer::ProcessView(NodeId n, const Operator& op) {
   }
   if (op.resolves) {
     // The tensor itself where there is nothing to resolve, else a copy.
-    if (!(name == "aten::resolve_conj" ? tensors_[base].conjugated : tensors_[base].negated)) {
+    if (!(name == op::kResolveConj ? tensors_[base].conjugated : tensors_[base].negated)) {
       tensor_of_[out] = base;
       return absl::OkStatus();
     }
@@ -91,7 +92,7 @@ absl::Status Functionalizer::ProcessView(NodeId n, const Operator& op) {
     return absl::OkStatus();
   }
   SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOfTensor(n, op, base));
-  if (g_.node(n).op == "aten::select.int") AssertSelected(n, base);
+  if (g_.node(n).op == op::kSelectInt) AssertSelected(n, base);
   if (g_.value(out).type.IsTensor()) AssertAligned(n, base, views.outputs[0].dtype);
   if (known != nullptr) {
     const auto& inputs = g_.node(n).inputs;
@@ -99,9 +100,9 @@ absl::Status Functionalizer::ProcessView(NodeId n, const Operator& op) {
   }
   // The imaginary parts of conjugates are negated, the real parts are what they are.
   bool conjugated = tensors_[base].conjugated, negated = tensors_[base].negated;
-  if (conjugated && (name == "aten::imag" || name == "aten::real")) {
+  if (conjugated && (name == op::kImag || name == op::kReal)) {
     conjugated = false;
-    negated = name == "aten::imag";
+    negated = name == op::kImag;
   }
   if (g_.value(out).type.IsTensor()) {
     tensor_of_[out] = NewTensor(m, std::move(views.outputs[0]), tensors_[base].home);
@@ -124,7 +125,7 @@ Functionalizer::KnownView* Functionalizer::KnownViewOf(NodeId n, const Operator&
   if (op.absolute || tensor.changed || tensor.conjugated || tensor.negated || node.outputs.size() != 1 ||
       !g_.value(node.outputs[0]).type.IsTensor())
     return nullptr;
-  static const OpName kConstant = OpName::Get("prim::Constant");
+  static const OpName kConstant = OpName::Get(op::kPrimConstant);
   uint64_t hash = static_cast<uint64_t>(base);
   for (size_t i = 1; i < node.inputs.size(); ++i) {
     if (g_.node(g_.value(node.inputs[i]).def).op != kConstant) return nullptr;
@@ -151,10 +152,9 @@ void Functionalizer::AssertSelected(NodeId n, TensorId base) {
     g_.SetSource(g_.value(v).def, source_);
     return v;
   };
-  for (const auto& [op, bound] :
-       {std::pair("aten::ge.int", number(Expr(0) - size)), std::pair("aten::lt.int", number(size))}) {
+  for (const auto& [op, bound] : {std::pair(op::kGeInt, number(Expr(0) - size)), std::pair(op::kLtInt, number(size))}) {
     const ValueId holds = g_.node(insert(op, {index, bound}, {Type::Bool()})).outputs[0];
-    insert("aten::_assert_scalar", {holds, InsertConstant(g_, n, std::string("select(): index out of range"))}, {});
+    insert(op::kPrivateAssertScalar, {holds, InsertConstant(g_, n, std::string("select(): index out of range"))}, {});
   }
 }
 
@@ -201,7 +201,7 @@ void Functionalizer::AssertAligned(NodeId n, TensorId base, DType seen_as) {
 }
 
 NodeId Functionalizer::InsertAssertion(const Expr& not_zero, const std::string& message, NodeId anchor) {
-  const NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::assert_size"), {}, {});
+  const NodeId n = g_.InsertBefore(anchor, OpName::Get(op::kSmeltAssertSize), {}, {});
   g_.SetAttribute(n, "value", not_zero);
   g_.SetAttribute(n, "message", message);
   g_.SetSource(n, source_);
@@ -340,7 +340,7 @@ absl::Status Functionalizer::ProcessResize(NodeId n) {
   const Node& node = g_.node(n);
   SMELT_ASSIGN_OR_RETURN(TensorId self, TensorOf(node.inputs[0]));
   std::optional<std::vector<Expr>> sizes;
-  if (node.op.name() == "aten::resize_as_") {
+  if (node.op.name() == op::kResizeAsInPlace) {
     SMELT_ASSIGN_OR_RETURN(TensorId like, TensorOf(node.inputs[1]));
     sizes = tensors_[like].geometry.sizes;
   } else {

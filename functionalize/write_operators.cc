@@ -6,6 +6,7 @@
 
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/infer.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/op/traits.h"
 #include "smelt/core/op/write_rules.h"
@@ -186,7 +187,7 @@ absl::Status Functionalizer::FitWritten(OpName op, const FunctionalCounterpart& 
 absl::Status Functionalizer::ProcessWrite(NodeId n, Operator& op) {
   ++result_.mutations_removed;
   const FunctionSchema& schema = *op.schema;
-  if (op.counterpart == nullptr && schema.op.name() == "aten::copy_") return ProcessCopy(n);
+  if (op.counterpart == nullptr && schema.op.name() == op::kCopyInPlace) return ProcessCopy(n);
   if (op.counterpart == nullptr) {
     SMELT_ASSIGN_OR_RETURN(FunctionalCounterpart found, FindFunctionalCounterpart(schema));
     op.counterpart = std::make_unique<FunctionalCounterpart>(std::move(found));

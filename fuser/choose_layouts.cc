@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/fuser/lower_group.h"
 
 namespace smelt {
@@ -30,15 +31,15 @@ const Graph* Subgraph(const Node& n) {
 }
 
 // Returns whether `n` is about memory rather than about elements.
-bool SeesMemory(const Node& n) { return absl::StartsWith(n.op.name(), "smelt::"); }
+bool SeesMemory(const Node& n) { return absl::StartsWith(n.op.name(), op::kSmeltNamespace); }
 
-bool IsConvolution(const Node& n) { return n.op == "aten::convolution"; }
+bool IsConvolution(const Node& n) { return n.op == op::kConvolution; }
 
 // A kernel that reads and writes elements by their indices.
 bool IsKernel(const Graph& g, NodeId n) {
   if (g.IsParam(n) || g.IsReturn(n)) return false;
   const Node& node = g.node(n);
-  return node.op == "smelt::FusionGroup" ? Subgraph(node) != nullptr : !SeesMemory(node) && IsKernelNode(g, n);
+  return node.op == op::kSmeltFusionGroup ? Subgraph(node) != nullptr : !SeesMemory(node) && IsKernelNode(g, n);
 }
 
 class Chooser {

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/fuser/block_fuser.h"
 #include "smelt/fuser/gather_group.h"
 #include "smelt/fuser/lower_group.h"
@@ -68,14 +69,14 @@ ValueId BlockFuser::Inner(Copier& c, ValueId v) {
   const NodeId def = g_.value(v).def;
   if (!g_.IsParam(def)) {
     const Node& node = g_.node(def);
-    const Attribute* value = node.op == "prim::Constant" ? node.FindAttribute("value") : nullptr;
+    const Attribute* value = node.op == op::kPrimConstant ? node.FindAttribute("value") : nullptr;
     const bool tensor = value != nullptr && std::holds_alternative<Tensor>(*value);
     // This handles a value that is made inside; a view of an operand is an operand itself.
     auto base = c.inner.find(Root(v));
     const bool internal_view =
-        node.op == "smelt::view" && base != c.inner.end() && !c.sub.IsParam(c.sub.value(base->second).def);
-    bool copy = (node.op == "prim::Constant" && !tensor) || node.op == "prim::ListConstruct" ||
-                node.op == "smelt::size" || internal_view;
+        node.op == op::kSmeltView && base != c.inner.end() && !c.sub.IsParam(c.sub.value(base->second).def);
+    bool copy = (node.op == op::kPrimConstant && !tensor) || node.op == op::kPrimListConstruct ||
+                node.op == op::kSmeltSize || internal_view;
     if (IsLeaf(node) && IsKernelNode(g_, def)) {
       // The arguments of a leaf are numbers. A number that is computed at run time stays outside.
       copy = true;
@@ -89,7 +90,7 @@ ValueId BlockFuser::Inner(Copier& c, ValueId v) {
     if (!g_.value(v).type.IsTensor() && g_.value(v).expr) {
       // An integer that is an expression over sizes.
       NodeId size =
-          c.sub.Append(c.sub.top(), OpName::Get("smelt::size"), {}, {Type::Int()}, {{"value", *g_.value(v).expr}});
+          c.sub.Append(c.sub.top(), OpName::Get(op::kSmeltSize), {}, {Type::Int()}, {{"value", *g_.value(v).expr}});
       c.sub.SetExpr(c.sub.node(size).outputs[0], g_.value(v).expr);
       return c.inner[v] = c.sub.node(size).outputs[0];
     }
@@ -228,7 +229,7 @@ absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitGroup(int k, bool may_wait) 
   }
   if (results.empty()) return Emitted::kApart;
   for (ValueId v : c.operands) Hoist(v, anchor);
-  const NodeId node = g_.InsertBefore(anchor, OpName::Get("smelt::FusionGroup"), c.operands, types,
+  const NodeId node = g_.InsertBefore(anchor, OpName::Get(op::kSmeltFusionGroup), c.operands, types,
                                       {{"Subgraph", sub}, {"name", sub->name}});
   g_.SetSource(node, N(group.members.back()).source);
   // This precedes lowering: a result without uses is not one of the kernel's.

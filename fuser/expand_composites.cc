@@ -13,6 +13,7 @@
 #include "smelt/core/op/decompose.h"
 #include "smelt/core/op/emit.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/op/read_numbers.h"
 #include "smelt/core/op/traits.h"
 #include "smelt/fuser/expander.h"
@@ -32,12 +33,12 @@ bool HasEffect(const Graph& g, NodeId n) {
         if (HasEffect(g, inner)) return true;
       }
     }
-    return node.op == "smelt::while_loop" || node.op == "prim::Loop";  // it may not end
+    return node.op == op::kSmeltWhileLoop || node.op == op::kPrimLoop;  // it may not end
   }
   const std::string& name = node.op.name();
-  if (absl::StartsWith(name, "smelt::assert_")) return true;
-  if (absl::StartsWith(name, "prim::")) return name == "prim::RaiseException" || name == "prim::Print";
-  if (absl::StartsWith(name, "smelt::")) return false;
+  if (absl::StartsWith(name, op::kSmeltAssertPrefix)) return true;
+  if (absl::StartsWith(name, op::kPrimNamespace)) return name == op::kPrimRaiseException || name == op::kPrimPrint;
+  if (absl::StartsWith(name, op::kSmeltNamespace)) return false;
   if (absl::StrContains(name, "assert")) return true;
   switch (GetOpInfo(node.op).kind) {
     case OpKind::kRandom:
@@ -90,7 +91,7 @@ absl::Status Expander::Run() {
     return absl::UnimplementedError(absl::StrCat("unsupported operators: ", absl::StrJoin(lines, "; ")));
   }
   for (NodeId n : g_.AllNodes()) {
-    if (g_.node(n).op == "smelt::view") LookThroughCopy(n);
+    if (g_.node(n).op == op::kSmeltView) LookThroughCopy(n);
   }
   EraseDeadNodes(g_);
   return absl::OkStatus();
@@ -157,7 +158,7 @@ std::vector<Use> Expander::UsesAsMemory(ValueId v) const {
       continue;
     }
     const OpName op = g_.node(u.user).op;
-    if (u.index == 0 && (op == "smelt::view" || op == "smelt::write_region")) uses.push_back(u);
+    if (u.index == 0 && (op == op::kSmeltView || op == op::kSmeltWriteRegion)) uses.push_back(u);
   }
   return uses;
 }
@@ -168,10 +169,10 @@ bool Expander::ShowsAllOfFreshMemory(ValueId v, absl::Span<const ValueId> operan
     if (g_.IsParam(def)) return false;
     const OpName op = g_.node(def).op;
     // A value that is written to an argument is in the argument.
-    const bool writes = op == "smelt::write_region";
-    if (!writes && op != "smelt::view" && GetOpInfo(op).kind != OpKind::kView) break;
+    const bool writes = op == op::kSmeltWriteRegion;
+    if (!writes && op != op::kSmeltView && GetOpInfo(op).kind != OpKind::kView) break;
     // Elements that a view repeats could compensate for those that it leaves out.
-    if (op.name() == "aten::expand" || op.name() == "aten::as_strided" || op.name() == "aten::unfold") return false;
+    if (op.name() == op::kExpand || op.name() == op::kAsStrided || op.name() == op::kUnfold) return false;
     base = g_.node(def).inputs[0];
   }
   if (std::find(operands.begin(), operands.end(), base) != operands.end()) return false;
@@ -196,7 +197,7 @@ absl::StatusOr<bool> Expander::TakeApart(NodeId n, absl::StatusOr<bool> (*decomp
     if (!changed || !g_.IsLive(use.user)) continue;
     const ValueId v = g_.node(use.user).inputs[use.index];
     const NodeId def = g_.value(v).def;
-    const bool fresh = !g_.IsParam(def) && g_.node(def).op != "smelt::view" &&
+    const bool fresh = !g_.IsParam(def) && g_.node(def).op != op::kSmeltView &&
                        GetOpInfo(g_.node(def).op).kind != OpKind::kView &&
                        std::find(operands.begin(), operands.end(), v) == operands.end();
     // A part of a tensor lies in it: assertions about both, and writes to one, concern one memory.
@@ -209,15 +210,15 @@ absl::StatusOr<bool> Expander::TakeApart(NodeId n, absl::StatusOr<bool> (*decomp
 
 absl::StatusOr<bool> Expander::ExpandComplex(NodeId n) {
   const std::string& name = g_.node(n).op.name();
-  if (absl::StartsWith(name, "aten::") || name == "prims::convert_element_type") {
+  if (absl::StartsWith(name, op::kAtenNamespace) || name == "prims::convert_element_type") {
     return GetOpInfo(g_.node(n).op).kind == OpKind::kView ? false : TakeApart(n, DecomposeComplex);
   }
-  const bool region = name == "smelt::write_region";
-  if (!region && name != "smelt::materialize") return false;
+  const bool region = name == op::kSmeltWriteRegion;
+  if (!region && name != op::kSmeltMaterialize) return false;
   const ValueId value = g_.node(n).inputs[region ? 1 : 0];
   if (!IsComplex(*T(value).dtype)) return false;
   Emit e(g_, n);
-  const ValueId real = e.Op("aten::view_as_real", {value});
+  const ValueId real = e.Op(op::kViewAsReal, {value});
   if (!e.ok()) return e.status();
   auto doubled = [](std::vector<Expr> v, const Expr& last) {
     for (Expr& x : v) x = x * 2;
@@ -237,10 +238,10 @@ absl::StatusOr<bool> Expander::ExpandComplex(NodeId n) {
   }
   const TensorType& t = e.TypeOf(real);
   NodeId copy =
-      g_.InsertBefore(n, OpName::Get("smelt::materialize"), {real}, {Type::Tensor(*t.dtype, *t.sizes, strides)});
+      g_.InsertBefore(n, OpName::Get(op::kSmeltMaterialize), {real}, {Type::Tensor(*t.dtype, *t.sizes, strides)});
   g_.SetAttribute(copy, "strides", strides);
   g_.SetSource(copy, g_.node(n).source);
-  const ValueId out = e.Op("aten::view_as_complex", {g_.node(copy).outputs[0]});
+  const ValueId out = e.Op(op::kViewAsComplex, {g_.node(copy).outputs[0]});
   if (!e.ok()) return e.status();
   ReplaceWith(n, out);
   return true;
@@ -249,20 +250,20 @@ absl::StatusOr<bool> Expander::ExpandComplex(NodeId n) {
 absl::StatusOr<Expander::Step> Expander::ExpandNode(NodeId n) {
   const OpName op = g_.node(n).op;
   const std::string& name = op.name();
-  if (name == "smelt::view") return ShortenView(n);
+  if (name == op::kSmeltView) return ShortenView(n);
   if (HasComplexNumbers(g_, n)) {
     SMELT_ASSIGN_OR_RETURN(bool changed, ExpandComplex(n));
     if (changed) return Step::kChanged;
   }
-  if (name == "prim::ListUnpack") {
+  if (name == op::kPrimListUnpack) {
     std::optional<std::vector<ValueId>> elements = GetListElements(g_, g_.node(n).inputs[0]);
     if (!elements || elements->size() != g_.node(n).outputs.size()) return Step::kKeep;
     for (size_t i = 0; i < elements->size(); ++i) g_.ReplaceAllUses(g_.node(n).outputs[i], (*elements)[i]);
     g_.Erase(n);
     return Step::kChanged;
   }
-  if (absl::StartsWith(name, "prim::") || absl::StartsWith(name, "smelt::")) return Step::kKeep;
-  if (name == "aten::_assert_async" || name == "aten::_assert_scalar") return Step::kKeep;
+  if (absl::StartsWith(name, op::kPrimNamespace) || absl::StartsWith(name, op::kSmeltNamespace)) return Step::kKeep;
+  if (name == op::kPrivateAssertAsync || name == op::kPrivateAssertScalar) return Step::kKeep;
   const OpTraits& traits = GetOpTraits(op);
   if (traits.family == OpFamily::kCat || traits.family == OpFamily::kStack) {
     has_cats_ = true;
@@ -274,17 +275,17 @@ absl::StatusOr<Expander::Step> Expander::ExpandNode(NodeId n) {
     SMELT_ASSIGN_OR_RETURN(bool changed, FlatRoll(n));
     if (changed) return Step::kChanged;
   }
-  if (name == "aten::fill" || name == "aten::zero") return Fill(n);
+  if (name == op::kFill || name == op::kZero) return Fill(n);
   if (traits.family == OpFamily::kIndexedWrite) return IndexedWrite(n);
   if (traits.library == LibraryCall::kMatmulWithBias) return AddMatmul(n);
-  if (name == "aten::mm" || name == "aten::bmm") {
+  if (name == op::kMm || name == op::kBmm) {
     SMELT_ASSIGN_OR_RETURN(bool changed, ThinMatmul(n));
     if (changed) return Step::kChanged;
   }
   const OpInfo& info = GetOpInfo(op);
   if (info.kind == OpKind::kView) return View(n);
   // Kernels could compute these from four places at once, but for some there is a faster way.
-  if (name == "aten::upsample_bilinear2d") {
+  if (name == op::kUpsampleBilinear2d) {
     SMELT_ASSIGN_OR_RETURN(bool changed, TakeApart(n, Decompose));
     if (changed) return Step::kChanged;
   }
@@ -302,7 +303,7 @@ absl::StatusOr<Expander::Step> Expander::ExpandNode(NodeId n) {
     case OpKind::kContainer:
       return Step::kKeep;
     case OpKind::kOther:
-      if (name == "aten::_local_scalar_dense" || name == "aten::item") return Step::kKeep;
+      if (name == op::kPrivateLocalScalarDense || name == op::kItem) return Step::kKeep;
       return Step::kUnsupported;
     default:
       break;

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/fuser/expander.h"
 #include "smelt/fuser/lower_group.h"
 
@@ -26,7 +27,7 @@ ValueId Expander::Materialize(NodeId anchor, ValueId v, const std::vector<Expr>&
 
 ValueId Expander::Copied(NodeId anchor, ValueId v, const std::vector<Expr>& strides) {
   const TensorType t = T(v);
-  NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::materialize"), {v},
+  NodeId n = g_.InsertBefore(anchor, OpName::Get(op::kSmeltMaterialize), {v},
                              {Type::Tensor(*t.dtype, *t.sizes, strides)}, {{"strides", strides}});
   g_.SetSource(n, source_);
   return Out(n);
@@ -34,7 +35,7 @@ ValueId Expander::Copied(NodeId anchor, ValueId v, const std::vector<Expr>& stri
 
 ValueId Expander::Whole(NodeId anchor, ValueId v, const std::vector<Expr>& strides) {
   const NodeId def = g_.value(v).def;
-  if (g_.IsParam(def) || g_.node(def).op != "smelt::view") return Materialize(anchor, v, strides);
+  if (g_.IsParam(def) || g_.node(def).op != op::kSmeltView) return Materialize(anchor, v, strides);
   return Copied(anchor, v, strides);
 }
 
@@ -55,7 +56,7 @@ absl::StatusOr<bool> Expander::FlatRoll(NodeId n) {
   SymbolicGeometry row{*t.dtype, {Product(*t.sizes)}, {Expr(1)}, GeometryOf(dense).offset};
   const ValueId flat = Shown(n, dense, row);
   const NodeId rolled =
-      g_.InsertBefore(n, OpName::Get("aten::roll"), {flat, shifts, InsertConstant(g_, n, std::vector<int64_t>{0})},
+      g_.InsertBefore(n, OpName::Get(op::kRoll), {flat, shifts, InsertConstant(g_, n, std::vector<int64_t>{0})},
                       {Type::Tensor(*t.dtype, row.sizes, row.strides)});
   g_.SetSource(rolled, source_);
   const SymbolicGeometry whole{*t.dtype, *t.sizes, *T(Out(n)).strides, Expr(0)};
@@ -77,7 +78,7 @@ absl::StatusOr<Expander::Step> Expander::Fill(NodeId n) {
   }
   const ValueId none = InsertConstant(g_, n, std::monostate());
   const NodeId full =
-      g_.InsertBefore(n, OpName::Get("aten::full"),
+      g_.InsertBefore(n, OpName::Get(op::kFull),
                       {IntList(n, *out.sizes), inputs.size() > 1 ? inputs[1] : InsertConstant(g_, n, int64_t{0}),
                        InsertConstant(g_, n, ScalarTypeOf(*out.dtype)), none, none, none},
                       {Type::Tensor(*out.dtype, *out.sizes, *out.strides)});
@@ -106,13 +107,13 @@ ValueId Expander::IntList(NodeId anchor, const std::vector<Expr>& sizes) {
   for (const Expr& e : sizes) {
     elements.push_back(e.IsConstant() ? InsertConstant(g_, anchor, *e.Constant()) : InsertSize(g_, anchor, e));
   }
-  return Out(g_.InsertBefore(anchor, OpName::Get("prim::ListConstruct"), elements, {Type::List(Type::Int())}));
+  return Out(g_.InsertBefore(anchor, OpName::Get(op::kPrimListConstruct), elements, {Type::List(Type::Int())}));
 }
 
 ValueId Expander::Empty(NodeId anchor, const TensorType& t) {
   const ValueId none = InsertConstant(g_, anchor, std::monostate());
   NodeId n = g_.InsertBefore(
-      anchor, OpName::Get("aten::empty_strided"),
+      anchor, OpName::Get(op::kEmptyStrided),
       {IntList(anchor, *t.sizes), IntList(anchor, *t.strides), InsertConstant(g_, anchor, ScalarTypeOf(*t.dtype)), none,
        none, InsertConstant(g_, anchor, false)},
       {Type::Tensor(*t.dtype, *t.sizes, *t.strides)});
@@ -123,7 +124,7 @@ ValueId Expander::Empty(NodeId anchor, const TensorType& t) {
 bool Expander::IsReadByKernels(NodeId n) const {
   constexpr size_t kMaxParts = 4;
   const std::optional<std::vector<ValueId>> parts = GetListElements(g_, g_.node(n).inputs[0]);
-  if (g_.node(n).op.name() == "aten::stack" || !parts || parts->size() < 2 || parts->size() > kMaxParts ||
+  if (g_.node(n).op.name() == op::kStack || !parts || parts->size() < 2 || parts->size() > kMaxParts ||
       !IsKernelNode(g_, n) || g_.value(Out(n)).uses.empty()) {
     return false;
   }
@@ -135,16 +136,16 @@ bool Expander::IsReadByKernels(ValueId v, BlockId block) const {
     if (g_.IsReturn(u.user)) return false;
     const Node& user = g_.node(u.user);
     if (user.parent != block) return false;
-    if (user.op == "smelt::view") return IsReadByKernels(user.outputs[0], block);
+    if (user.op == op::kSmeltView) return IsReadByKernels(user.outputs[0], block);
     if (!IsKernelNode(g_, u.user)) return false;
-    if (user.op == "smelt::write_region") return u.index == 1;
+    if (user.op == op::kSmeltWriteRegion) return u.index == 1;
     const OpKind kind = GetOpInfo(user.op).kind;
     return kind == OpKind::kPointwise || kind == OpKind::kReduction;
   });
 }
 
 absl::StatusOr<Expander::Step> Expander::Cat(NodeId n) {
-  const bool stack = g_.node(n).op.name() == "aten::stack";
+  const bool stack = g_.node(n).op.name() == op::kStack;
   std::optional<std::vector<ValueId>> elements = GetListElements(g_, g_.node(n).inputs[0]);
   const std::optional<Expr> dim_arg = GetIntExpr(g_, g_.node(n).inputs[1]);
   if (!elements || elements->empty()) return absl::UnimplementedError("a list that is not made in place");
@@ -188,7 +189,7 @@ absl::StatusOr<Expander::Step> Expander::Cat(NodeId n) {
     // The result must not be a view or an argument: views of it count from its own beginning.
     const ValueId only = Cast(n, parts[0].value, *out.dtype);
     const NodeId def = g_.value(only).def;
-    const bool owner = !g_.IsParam(def) && g_.node(def).op != "smelt::view";
+    const bool owner = !g_.IsParam(def) && g_.node(def).op != op::kSmeltView;
     ReplaceWith(n, owner ? Materialize(n, only, *out.strides) : Copied(n, only, *out.strides));
     return Step::kChanged;
   }
@@ -199,7 +200,7 @@ absl::StatusOr<Expander::Step> Expander::Cat(NodeId n) {
   const Type type = Type::Tensor(*out.dtype, *out.sizes, *out.strides);
   ValueId whole = Empty(n, out);
   for (const Part& p : parts)
-    whole = Out(InsertRegionNode(n, "smelt::write_region", {whole, Cast(n, p.value, *out.dtype)}, type, p.region));
+    whole = Out(InsertRegionNode(n, op::kSmeltWriteRegion, {whole, Cast(n, p.value, *out.dtype)}, type, p.region));
   ReplaceWith(n, whole);
   return Step::kChanged;
 }
@@ -207,7 +208,7 @@ absl::StatusOr<Expander::Step> Expander::Cat(NodeId n) {
 bool Expander::MadeBefore(NodeId n, ValueId a, ValueId b) const {
   auto place = [&](ValueId v) {
     NodeId def = g_.value(v).def;
-    while (!g_.IsParam(def) && g_.node(def).op == "smelt::view") def = g_.value(g_.node(def).inputs[0]).def;
+    while (!g_.IsParam(def) && g_.node(def).op == op::kSmeltView) def = g_.value(g_.node(def).inputs[0]).def;
     return g_.IsParam(def) || g_.node(def).parent != g_.node(n).parent ? NodeId() : def;
   };
   const NodeId pa = place(a), pb = place(b);
@@ -223,14 +224,14 @@ absl::StatusOr<Expander::Step> Expander::ViewScatter(NodeId n) {
   // The place of an argument in its storage is known when the plan runs: a region before it does not lie in the copy.
   absl::flat_hash_map<std::string, int64_t> hints = g_.symbol_hints;
   for (const OpArg& a : call.args()) {
-    if (a.kind != OpArg::Kind::kInt || call.op() != "aten::as_strided_scatter") continue;
+    if (a.kind != OpArg::Kind::kInt || call.op() != op::kAsStridedScatter) continue;
     for (const std::string& s : a.expr.Symbols()) hints.try_emplace(s, 0);
   }
   SymbolicDecide decide(&g_.symbols, hints);
   SMELT_ASSIGN_OR_RETURN(ViewMeaning m, BuildScatteredView(call, base, decide));
   // The copy that is written into; it is in place if self dies here.
   const ValueId whole = Whole(n, self, *out.strides);
-  ReplaceWith(n, Out(InsertRegionNode(n, "smelt::write_region", {whole, Cast(n, src, *out.dtype)},
+  ReplaceWith(n, Out(InsertRegionNode(n, op::kSmeltWriteRegion, {whole, Cast(n, src, *out.dtype)},
                                       Type::Tensor(*out.dtype, *out.sizes, *out.strides), m.outputs[0])));
   return Step::kChanged;
 }

@@ -10,6 +10,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/emit.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/fuser/expander.h"
 
 namespace smelt {
@@ -29,7 +30,7 @@ absl::StatusOr<bool> Expander::ThinMatmul(NodeId n) {
   const std::vector<Expr>& sizes = *out.sizes;
   if (T(a).sizes->back() == Expr(1)) {
     Emit e(g_, n);
-    NodeId product = g_.InsertBefore(n, OpName::Get("aten::mul.Tensor"), {e.Cast(a, *out.dtype), e.Cast(b, *out.dtype)},
+    NodeId product = g_.InsertBefore(n, OpName::Get(op::kMulTensor), {e.Cast(a, *out.dtype), e.Cast(b, *out.dtype)},
                                      {Type::Tensor(*out.dtype, *out.sizes, *out.strides)});
     g_.SetSource(product, source_);
     // A sum begins at 0: it is never -0.
@@ -94,23 +95,23 @@ absl::StatusOr<Expander::Step> Expander::AddMatmul(NodeId n) {
     return whole ? InsertConstant(g_, n, static_cast<int64_t>(*v)) : given;
   };
   if (beta && alpha && *beta == 1 && *alpha == 1) return Step::kKeep;
-  const bool batched = g_.node(n).op.name() == "aten::baddbmm";
+  const bool batched = g_.node(n).op.name() == op::kBaddbmm;
   const Type type = Type::Tensor(*out.dtype, *out.sizes, *out.strides);
   auto insert = [&](absl::string_view op, std::vector<ValueId> args, Type t) {
     NodeId x = g_.InsertBefore(n, OpName::Get(op), args, {std::move(t)});
     g_.SetSource(x, source_);
     return Out(x);
   };
-  ValueId product = insert(batched ? "aten::bmm" : "aten::mm", {in[1], in[2]}, type);
-  if (!alpha || *alpha != 1) product = insert("aten::mul.Scalar", {product, factor(in[4], alpha)}, type);
+  ValueId product = insert(batched ? op::kBmm : op::kMm, {in[1], in[2]}, type);
+  if (!alpha || *alpha != 1) product = insert(op::kMulScalar, {product, factor(in[4], alpha)}, type);
   // A beta of 0 ignores self, NaN and all.
   if (beta && *beta == 0) {
     ReplaceWith(n, product);
     return Step::kChanged;
   }
   ValueId self = in[0];
-  if (!beta || *beta != 1) self = insert("aten::mul.Scalar", {self, factor(in[3], beta)}, g_.value(self).type);
-  ReplaceWith(n, insert("aten::add.Tensor", {product, self, InsertConstant(g_, n, int64_t{1})}, type));
+  if (!beta || *beta != 1) self = insert(op::kMulScalar, {self, factor(in[3], beta)}, g_.value(self).type);
+  ReplaceWith(n, insert(op::kAddTensor, {product, self, InsertConstant(g_, n, int64_t{1})}, type));
   return Step::kChanged;
 }
 

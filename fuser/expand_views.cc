@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/fuser/expander.h"
 #include "smelt/fuser/lower_group.h"
 
@@ -17,7 +18,7 @@ namespace smelt {
 absl::StatusOr<Expander::Step> Expander::ShortenView(NodeId n) {
   const ValueId base = g_.node(n).inputs[0];
   const NodeId def = g_.value(base).def;
-  if (g_.IsParam(def) || g_.node(def).op != "smelt::view") return Step::kKeep;
+  if (g_.IsParam(def) || g_.node(def).op != op::kSmeltView) return Step::kKeep;
   // Its home remains the argument that the inner view names, if it names one.
   if (g_.node(def).FindAttribute("argument") != nullptr) return Step::kKeep;
   g_.SetInput(n, 0, g_.node(def).inputs[0]);
@@ -27,7 +28,7 @@ absl::StatusOr<Expander::Step> Expander::ShortenView(NodeId n) {
 void Expander::LookThroughCopy(NodeId n) {
   const ValueId copy = g_.node(n).inputs[0];
   const NodeId def = g_.value(copy).def;
-  if (g_.IsParam(def) || g_.node(def).op != "smelt::materialize" || g_.node(n).FindAttribute("argument") != nullptr)
+  if (g_.IsParam(def) || g_.node(def).op != op::kSmeltMaterialize || g_.node(n).FindAttribute("argument") != nullptr)
     return;
   const ValueId source = g_.node(def).inputs[0];
   const TensorType& t = T(copy);
@@ -35,14 +36,14 @@ void Expander::LookThroughCopy(NodeId n) {
   if (from.dtype != *t.dtype || from.sizes != *t.sizes) return;
   ValueId root = source;
   const NodeId source_def = g_.value(source).def;
-  if (!g_.IsParam(source_def) && g_.node(source_def).op == "smelt::view") {
+  if (!g_.IsParam(source_def) && g_.node(source_def).op == op::kSmeltView) {
     if (g_.node(source_def).FindAttribute("argument") != nullptr) return;
     root = g_.node(source_def).inputs[0];
   }
   // The caller sees a result's strides, and a view's base has those of its storage.
   for (const Use& u : g_.value(Out(n)).uses) {
-    if (g_.IsReturn(u.user) || absl::StartsWith(g_.node(u.user).op.name(), "smelt::") ||
-        absl::StartsWith(g_.node(u.user).op.name(), "prim::")) {
+    if (g_.IsReturn(u.user) || absl::StartsWith(g_.node(u.user).op.name(), op::kSmeltNamespace) ||
+        absl::StartsWith(g_.node(u.user).op.name(), op::kPrimNamespace)) {
       return;
     }
   }
@@ -139,11 +140,11 @@ SymbolicGeometry Expander::GeometryOf(ValueId v) const {
       return out;
     }
     const Node& node = g_.node(def);
-    if (node.op == "smelt::view") {
+    if (node.op == op::kSmeltView) {
       out.offset = RegionGeometry(node).offset;
       return out;
     }
-    if (node.op != "smelt::write_region") return out;
+    if (node.op != op::kSmeltWriteRegion) return out;
     at = node.inputs[0];
   }
 }
@@ -151,9 +152,9 @@ SymbolicGeometry Expander::GeometryOf(ValueId v) const {
 NodeId Expander::InsertView(NodeId anchor, ValueId base, const SymbolicGeometry& geometry) {
   // A view counts from the beginning of the storage, or of the argument that it names, not from the view that it is of.
   const NodeId def = g_.value(base).def;
-  const bool shortened = !g_.IsParam(def) && g_.node(def).op == "smelt::view";
+  const bool shortened = !g_.IsParam(def) && g_.node(def).op == op::kSmeltView;
   if (shortened) base = g_.node(def).inputs[0];
-  const NodeId view = InsertRegionNode(anchor, "smelt::view", {base},
+  const NodeId view = InsertRegionNode(anchor, op::kSmeltView, {base},
                                        Type::Tensor(geometry.dtype, geometry.sizes, geometry.strides), geometry);
   if (shortened) {
     // Copied, because setting an attribute may move others.
@@ -211,7 +212,7 @@ void Expander::ReplaceList(NodeId n, const std::vector<ValueId>& elements) {
   const ValueId list = Out(n);
   std::vector<NodeId> unpacks;
   for (const Use& u : g_.value(list).uses) {
-    if (g_.node(u.user).op == "prim::ListUnpack" && g_.node(u.user).outputs.size() == elements.size())
+    if (g_.node(u.user).op == op::kPrimListUnpack && g_.node(u.user).outputs.size() == elements.size())
       unpacks.push_back(u.user);
   }
   for (NodeId u : unpacks) {
@@ -220,7 +221,7 @@ void Expander::ReplaceList(NodeId n, const std::vector<ValueId>& elements) {
     g_.Erase(u);
   }
   if (!g_.value(list).uses.empty()) {
-    NodeId construct = g_.InsertBefore(n, OpName::Get("prim::ListConstruct"), elements, {g_.value(list).type});
+    NodeId construct = g_.InsertBefore(n, OpName::Get(op::kPrimListConstruct), elements, {g_.value(list).type});
     g_.SetSource(construct, source_);
     g_.ReplaceAllUses(list, Out(construct));
   }

@@ -12,6 +12,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/decompose.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/fuser/expander.h"
 
 namespace smelt {
@@ -35,7 +36,7 @@ absl::StatusOr<Expander::Step> Expander::IndexedWrite(NodeId n) {
   }
   const ValueId self = Whole(n, inputs[0], *out.strides);
   if (self != inputs[0]) g_.SetInput(n, 0, self);
-  g_.SetOp(n, OpName::Get(absl::StrCat("smelt::inplace_", absl::StripPrefix(name, "aten::"))));
+  g_.SetOp(n, OpName::Get(absl::StrCat(op::kSmeltInplacePrefix, absl::StripPrefix(name, op::kAtenNamespace))));
   return Step::kChanged;
 }
 
@@ -81,13 +82,13 @@ absl::StatusOr<Expander::Step> Expander::MaskedPut(NodeId n, const std::vector<V
   }
   value = Cast(n, value, *self.dtype);
   if (*add) {
-    NodeId sum = g_.InsertBefore(n, OpName::Get("aten::add.Tensor"),
-                                 {inputs[0], value, InsertConstant(g_, n, int64_t{1})}, {g_.value(Out(n)).type});
+    NodeId sum = g_.InsertBefore(n, OpName::Get(op::kAddTensor), {inputs[0], value, InsertConstant(g_, n, int64_t{1})},
+                                 {g_.value(Out(n)).type});
     g_.SetSource(sum, source_);
     value = Out(sum);
   }
   NodeId where =
-      g_.InsertBefore(n, OpName::Get("aten::where.self"), {condition, value, inputs[0]}, {g_.value(Out(n)).type});
+      g_.InsertBefore(n, OpName::Get(op::kWhereSelf), {condition, value, inputs[0]}, {g_.value(Out(n)).type});
   g_.SetSource(where, source_);
   ReplaceWith(n, Out(where));
   return Step::kChanged;

@@ -5,6 +5,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/fuser/block_fuser.h"
 #include "smelt/fuser/lower_group.h"
 
@@ -26,14 +27,14 @@ class RegionForwarder {
       if (IsWrite(*n)) changed += DropMemory(*n);
     }
     for (NodeId n : nodes) {
-      if (g_.IsLive(n) && g_.node(n).op == "smelt::view") changed += TakeValue(n);
+      if (g_.IsLive(n) && g_.node(n).op == op::kSmeltView) changed += TakeValue(n);
     }
     return changed;
   }
 
  private:
   bool IsWrite(NodeId n) const {
-    return g_.node(n).op == "smelt::write_region" && g_.node(n).FindAttribute("argument") == nullptr;
+    return g_.node(n).op == op::kSmeltWriteRegion && g_.node(n).FindAttribute("argument") == nullptr;
   }
   static bool IsSame(const SymbolicGeometry& a, const SymbolicGeometry& b) {
     return a.dtype == b.dtype && a.sizes == b.sizes && a.strides == b.strides && a.offset == b.offset;
@@ -59,8 +60,8 @@ class RegionForwarder {
   bool TakesAnyStrides(const Use& u) const {
     if (g_.IsReturn(u.user)) return false;
     const Node& user = g_.node(u.user);
-    return user.op == "smelt::materialize" || user.op == "prim::ListConstruct" ||
-           absl::StartsWith(user.op.name(), "aten::");
+    return user.op == op::kSmeltMaterialize || user.op == op::kPrimListConstruct ||
+           absl::StartsWith(user.op.name(), op::kAtenNamespace);
   }
 
   // Erases the node if nothing needs its result as memory.
@@ -69,7 +70,7 @@ class RegionForwarder {
     if (!IsKernelsValue(written) || g_.IsParam(g_.value(base).def) || IsTakenOver(base, n)) return 0;
     std::vector<NodeId> same, apart;
     for (const Use& u : g_.value(g_.node(n).outputs[0]).uses) {
-      if (g_.IsReturn(u.user) || g_.node(u.user).op != "smelt::view") return 0;
+      if (g_.IsReturn(u.user) || g_.node(u.user).op != op::kSmeltView) return 0;
       const Shows shows = Compare(u.user, n);
       if (shows == Shows::kMore) return 0;
       (shows == Shows::kTheRegion ? same : apart).push_back(u.user);

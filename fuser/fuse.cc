@@ -7,6 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "smelt/alias/alias_pass.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/pass/written_inputs.h"
 #include "smelt/fuser/block_fuser.h"
 
@@ -40,7 +41,7 @@ int BlockFuser::PlaceOf(NodeId n) const {
 ValueId BlockFuser::Root(ValueId v) const {
   while (true) {
     const NodeId def = g_.value(v).def;
-    if (g_.IsParam(def) || g_.node(def).op != "smelt::view") return v;
+    if (g_.IsParam(def) || g_.node(def).op != op::kSmeltView) return v;
     v = g_.node(def).inputs[0];
   }
 }
@@ -81,7 +82,7 @@ int BlockFuser::SizesReady(const Node& n) const {
 
 int BlockFuser::PlaceReady(ValueId view) const {
   int ready = kBefore;
-  for (int i = DefPlace(view); i >= 0 && N(i).op == "smelt::view"; i = DefPlace(N(i).inputs[0])) {
+  for (int i = DefPlace(view); i >= 0 && N(i).op == op::kSmeltView; i = DefPlace(N(i).inputs[0])) {
     ready = std::max(ready, SizesReady(N(i)));
   }
   return ready;

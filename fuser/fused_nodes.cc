@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/op/traits.h"
 #include "smelt/fuser/block_fuser.h"
 #include "smelt/fuser/lower_group.h"
@@ -20,7 +21,7 @@ Extent ExtentOf(const Node& n) {
 }
 Extent ExtentOf(const Graph& g, ValueId v) {
   const NodeId def = g.value(v).def;
-  if (!g.IsParam(def) && g.node(def).op == "smelt::view") return ExtentOf(g.node(def));
+  if (!g.IsParam(def) && g.node(def).op == op::kSmeltView) return ExtentOf(g.node(def));
   const SymbolicGeometry s = DefaultLayout(g, v);
   return {Region::Strided(s.offset, s.sizes, s.strides, ItemSize(s.dtype)), -1};
 }
@@ -68,7 +69,7 @@ absl::flat_hash_map<std::string, int> NumbersOfData(const Graph& g, const std::v
 ValueId RootOf(const Graph& g, ValueId v) {
   while (true) {
     const NodeId def = g.value(v).def;
-    if (g.IsParam(def) || g.node(def).op != "smelt::view") return v;
+    if (g.IsParam(def) || g.node(def).op != op::kSmeltView) return v;
     v = g.node(def).inputs[0];
   }
 }

@@ -7,17 +7,20 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/op/traits.h"
 #include "smelt/core/symbol/expr.h"
 
 namespace smelt::kernel {
 namespace {
 
-bool IsMeta(const Node& n) { return absl::StartsWith(n.op.name(), "prim::"); }
+bool IsMeta(const Node& n) { return absl::StartsWith(n.op.name(), op::kPrimNamespace); }
 
 }  // namespace
 
-std::string ActionName(const Node& node) { return std::string(absl::StripPrefix(node.op.name(), "smelt::inplace_")); }
+std::string ActionName(const Node& node) {
+  return std::string(absl::StripPrefix(node.op.name(), op::kSmeltInplacePrefix));
+}
 
 ValueId OperandValue(const OpCall& call, const PointwiseOperand& o) {
   const OpArg& a = call.arg(o.arg);
@@ -30,7 +33,7 @@ bool IsOneElement(const std::vector<Expr>& sizes) {
 
 absl::Status Group::Read() {
   const Node& node = outer_.node(node_);
-  if (node.op == "smelt::FusionGroup") {
+  if (node.op == op::kSmeltFusionGroup) {
     const Attribute* a = node.FindAttribute("Subgraph");
     if (a == nullptr || !std::holds_alternative<std::shared_ptr<Graph>>(*a)) {
       return absl::InvalidArgumentError("a smelt::FusionGroup has no graph attribute \"Subgraph\"");
@@ -82,7 +85,7 @@ absl::Status Group::CollectRoots() {
       const Node& d = graph_->node(def);
       Root r;
       r.output = k;
-      if (d.op == "smelt::write_region") {
+      if (d.op == op::kSmeltWriteRegion) {
         r.value = d.inputs[1];
         r.target = RegionGeometry(d);
         chain.push_back(std::move(r));

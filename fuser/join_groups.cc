@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/fuser/block_fuser.h"
 
 namespace smelt {
@@ -48,7 +49,7 @@ absl::Status BlockFuser::Visit(int i) {
     bool simple = true;
     while (simple) {
       const NodeId def = g_.value(at).def;
-      if (g_.IsParam(def) || g_.node(def).op != "smelt::view") break;
+      if (g_.IsParam(def) || g_.node(def).op != op::kSmeltView) break;
       Label next;
       simple = ThroughView(def, l, &next);
       if (simple) {
@@ -77,13 +78,13 @@ absl::Status BlockFuser::Visit(int i) {
   });
   if (!shape->joins) return absl::OkStatus();
   // The value of a region comes before the value under it: it reads that, and would stand between.
-  if (N(i).op == "smelt::overlay") {
+  if (N(i).op == op::kSmeltOverlay) {
     if (const int p = DefPlace(Root(N(i).inputs[1])); p >= 0 && group_of_[p] >= 0) Pull(group_of_[p]);
   }
   // A region written after others of the same fresh memory may share their loop.
-  if (N(i).op == "smelt::write_region") {
+  if (N(i).op == op::kSmeltWriteRegion) {
     const int p = DefPlace(N(i).inputs[0]);
-    if (p >= 0 && group_of_[p] >= 0 && N(p).op == "smelt::write_region")
+    if (p >= 0 && group_of_[p] >= 0 && N(p).op == op::kSmeltWriteRegion)
       candidates.push_back({p, N(i).inputs[0], shape->out});
   }
   std::stable_sort(candidates.begin(), candidates.end(),
@@ -141,8 +142,8 @@ bool BlockFuser::Join(int a, int b, ValueId v, const Label& expected, int consum
   Frame frame = ga.frame;
   std::vector<int> to(gb.frame.sizes.size(), -1);  // b's dims in the frame
   const Label& have = labels_.at(v);
-  const bool chain = N(DefPlace(v)).op == "smelt::write_region";
-  if (chain && N(consumer).op != "smelt::write_region") {
+  const bool chain = N(DefPlace(v)).op == op::kSmeltWriteRegion;
+  if (chain && N(consumer).op != op::kSmeltWriteRegion) {
     *reason = "it reads memory of which the producer writes a region: that is written before";
     return false;
   }
@@ -340,7 +341,7 @@ ValueId BlockFuser::ChainBase(int w, int a, int b) const {
   while (true) {
     const ValueId base = Root(N(w).inputs[0]);
     const int p = DefPlace(base);
-    if (p < 0 || N(p).op != "smelt::write_region" || (group_of_[p] != a && group_of_[p] != b)) return base;
+    if (p < 0 || N(p).op != op::kSmeltWriteRegion || (group_of_[p] != a && group_of_[p] != b)) return base;
     w = p;
   }
 }
@@ -350,7 +351,7 @@ bool BlockFuser::ReadsWhatAnActionWrites(const std::vector<int>& members) const 
     if (!IsAction(N(w))) continue;
     // A copy of memory that is no longer read is that memory.
     ValueId memory = Root(N(w).inputs[0]);
-    if (const int p = DefPlace(memory); p >= 0 && N(p).op == "smelt::materialize") memory = Root(N(p).inputs[0]);
+    if (const int p = DefPlace(memory); p >= 0 && N(p).op == op::kSmeltMaterialize) memory = Root(N(p).inputs[0]);
     for (int m : members) {
       bool reads = false;
       ForOperands(m, [&](ValueId v) { reads = reads || (IsTensor(v) && Root(v) == memory); });
@@ -365,19 +366,19 @@ bool BlockFuser::MemoryAllows(int a, int b, bool reduces, std::string* reason) c
   for (int k : {a, b}) {
     for (int m : groups_[k].members) {
       members.push_back(m);
-      if (N(m).op == "smelt::write_region") writes.push_back(m);
+      if (N(m).op == op::kSmeltWriteRegion) writes.push_back(m);
     }
   }
   for (int w : writes) {
     const int p = DefPlace(Root(N(w).inputs[0]));
-    if (p < 0 || (group_of_[p] != a && group_of_[p] != b) || N(p).op == "smelt::write_region") continue;
+    if (p < 0 || (group_of_[p] != a && group_of_[p] != b) || N(p).op == op::kSmeltWriteRegion) continue;
     *reason = "it is the memory that a region is written into";
     return false;
   }
   if (!writes.empty()) {
     for (int m : members) {
       bool ok = true;
-      const bool is_write = N(m).op == "smelt::write_region";
+      const bool is_write = N(m).op == op::kSmeltWriteRegion;
       const ValueId memory = is_write ? N(m).inputs[0] : ValueId();
       ForOperands(m, [&](ValueId v) {
         if (!IsTensor(v)) return;
@@ -424,7 +425,7 @@ bool BlockFuser::MemoryAllows(int a, int b, bool reduces, std::string* reason) c
     ForOperands(m, [&](ValueId v) {
       const int p = DefPlace(IsTensor(v) ? Root(v) : v);
       if (p < 0 || (group_of_[p] != a && group_of_[p] != b)) {
-        if (p >= 0 && N(p).op == "prim::Constant") return;
+        if (p >= 0 && N(p).op == op::kPrimConstant) return;
         operands.insert(v);
       }
     });

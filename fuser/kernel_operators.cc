@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/op/traits.h"
 #include "smelt/core/tensor/dtype.h"
 #include "smelt/fuser/lower_group.h"
@@ -34,7 +35,7 @@ bool HasComplex(const Graph& g, NodeId n) {
     return t.IsTensor() && t.tensor().dtype && IsComplex(*t.tensor().dtype);
   };
   // A region write neither reads nor writes its contents as numbers.
-  if (g.node(n).op == "smelt::write_region") return complex(g.node(n).inputs[1]);
+  if (g.node(n).op == op::kSmeltWriteRegion) return complex(g.node(n).inputs[1]);
   for (ValueId v : g.node(n).inputs) {
     if (complex(v)) return true;
   }
@@ -72,12 +73,12 @@ bool WindowsOverlap(const Graph& g, const Node& node) {
 
 bool IsKernelNode(const Graph& g, NodeId n) {
   const Node& node = g.node(n);
-  if (node.op == "smelt::FusionGroup") return true;
-  if (node.op == "smelt::view" || node.outputs.empty() || kernel::HasComplex(g, n)) return false;
+  if (node.op == op::kSmeltFusionGroup) return true;
+  if (node.op == op::kSmeltView || node.outputs.empty() || kernel::HasComplex(g, n)) return false;
   for (ValueId v : node.outputs) {
     if (!g.value(v).type.IsTensor()) return false;
   }
-  if (node.op == "smelt::write_region" || kernel::IsInplaceOp(node)) return true;
+  if (node.op == op::kSmeltWriteRegion || kernel::IsInplaceOp(node)) return true;
   if (const std::optional<OpFamily> special = kernel::SpecialOf(node)) {
     switch (*special) {
       case OpFamily::kIndex: {

@@ -8,6 +8,7 @@
 #include "absl/algorithm/container.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/fuser/block_fuser.h"
 #include "smelt/fuser/lower_group.h"
 #include "smelt/fuser/view_nodes.h"
@@ -38,7 +39,7 @@ class RowLayer {
 
  private:
   const Graph* SubgraphOf(NodeId n) const {
-    const Attribute* a = g_.node(n).op == "smelt::FusionGroup" ? g_.node(n).FindAttribute("Subgraph") : nullptr;
+    const Attribute* a = g_.node(n).op == op::kSmeltFusionGroup ? g_.node(n).FindAttribute("Subgraph") : nullptr;
     const auto* sub = a == nullptr ? nullptr : std::get_if<std::shared_ptr<Graph>>(a);
     return sub == nullptr ? nullptr : sub->get();
   }
@@ -182,7 +183,7 @@ class RowLayer {
 
   NodeId Materialize(ValueId v, const std::vector<Expr>& strides, NodeId like) {
     const TensorType& t = g_.value(v).type.tensor();
-    const NodeId copy = g_.Append(g_.node(like).parent, OpName::Get("smelt::materialize"), {v},
+    const NodeId copy = g_.Append(g_.node(like).parent, OpName::Get(op::kSmeltMaterialize), {v},
                                   {Type::Tensor(*t.dtype, *t.sizes, strides)}, {{"strides", strides}});
     g_.SetSource(copy, g_.node(like).source);
     ++laid_;
@@ -237,7 +238,7 @@ class RowLayer {
       const ValueId inner = sub->outputs()[output];
       const NodeId def = sub->value(inner).def;
       if (sub->IsParam(def) || IsRegionOp(sub->node(def)) || SeesMemory(*sub, inner)) return;
-      if (sub->node(def).op == "smelt::materialize") sub->SetAttribute(def, "strides", *strides);
+      if (sub->node(def).op == op::kSmeltMaterialize) sub->SetAttribute(def, "strides", *strides);
       sub->SetType(inner, type);
     }
     // Readers of elements find them in any layout.
@@ -263,7 +264,7 @@ class RowLayer {
     if (g_.IsReturn(u.user) || !IsKernelNode(g_, u.user)) return false;
     if (const Graph* sub = SubgraphOf(u.user)) return !SeesMemory(*sub, sub->inputs()[u.index]);
     const Node& user = g_.node(u.user);
-    return user.op != "smelt::overlay" && !IsRegionOp(user);
+    return user.op != op::kSmeltOverlay && !IsRegionOp(user);
   }
 
   // Returns whether a view shows it, or something is written into it.
@@ -271,7 +272,7 @@ class RowLayer {
     return absl::c_any_of(g.value(v).uses, [&](const Use& u) {
       if (g.IsReturn(u.user)) return false;
       const Node& user = g.node(u.user);
-      return user.op == "smelt::view" || user.op == "smelt::overlay" || (IsRegionOp(user) && u.index == 0);
+      return user.op == op::kSmeltView || user.op == op::kSmeltOverlay || (IsRegionOp(user) && u.index == 0);
     });
   }
 

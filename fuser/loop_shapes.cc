@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/op/traits.h"
 #include "smelt/fuser/block_fuser.h"
 #include "smelt/fuser/gather_group.h"
@@ -21,7 +22,7 @@ Label BlockFuser::Identity(size_t rank, const std::vector<Expr>& sizes) {
 std::optional<Shape> BlockFuser::ShapeOf(int i) const {
   const Node& n = N(i);
   Shape s;
-  if (!IsKernelNode(g_, nodes_[i]) || n.op == "smelt::FusionGroup" || IsAllocation(n) ||
+  if (!IsKernelNode(g_, nodes_[i]) || n.op == op::kSmeltFusionGroup || IsAllocation(n) ||
       n.FindAttribute(kStored) != nullptr) {
     return std::nullopt;
   }
@@ -30,7 +31,7 @@ std::optional<Shape> BlockFuser::ShapeOf(int i) const {
     s.any_index = s.joins = false;
     return s;
   }
-  if (n.op == "smelt::write_region") {
+  if (n.op == op::kSmeltWriteRegion) {
     const std::vector<Expr>& region = *T(n.inputs[1]).sizes;
     s.frame.sizes = region;
     s.frame.reduced.assign(region.size(), false);

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/check.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/fuser/group_domain.h"
 #include "smelt/fuser/lowering.h"
 
@@ -107,7 +108,7 @@ absl::StatusOr<int> Lowering::Eval(ValueId v, const Index& index, int guard) {
 
 absl::StatusOr<int> Lowering::LoadOperand(ValueId v, const Index& index, int guard) {
   const NodeId def = g_.value(v).def;
-  if (!g_.graph().IsParam(def) && g_.node(def).op == "prim::Constant") {
+  if (!g_.graph().IsParam(def) && g_.node(def).op == op::kPrimConstant) {
     const Attribute* a = g_.node(def).FindAttribute("value");
     const Tensor* t = a == nullptr ? nullptr : std::get_if<Tensor>(a);
     if (t != nullptr && t->NumElements() == 1 && !IsComplex(t->dtype())) return ConstantElement(*t);
@@ -121,18 +122,18 @@ absl::StatusOr<int> Lowering::LoadOperand(ValueId v, const Index& index, int gua
 }  // namespace kernel
 
 bool IsTransparent(const Node& n) {
-  return n.op == "smelt::view" || n.op == "smelt::size" || n.op == "prim::Constant" || n.op == "prim::ListConstruct" ||
-         n.op == "prim::TupleConstruct";
+  return n.op == op::kSmeltView || n.op == op::kSmeltSize || n.op == op::kPrimConstant ||
+         n.op == op::kPrimListConstruct || n.op == op::kPrimTupleConstruct;
 }
-bool IsAction(const Node& n) { return absl::StartsWith(n.op.name(), "smelt::inplace_"); }
-bool IsRegionOp(const Node& n) { return n.op == "smelt::write_region" || IsAction(n); }
+bool IsAction(const Node& n) { return absl::StartsWith(n.op.name(), op::kSmeltInplacePrefix); }
+bool IsRegionOp(const Node& n) { return n.op == op::kSmeltWriteRegion || IsAction(n); }
 
 RegionWrites RegionWritesOf(const Graph& g, ValueId v) {
   const NodeId def = g.value(v).def;
   if (g.IsParam(def)) return {};
   const Node& node = g.node(def);
   if (IsRegionOp(node)) return {{&node}, node.inputs[0]};
-  if (node.op != "smelt::FusionGroup") return {};
+  if (node.op != op::kSmeltFusionGroup) return {};
   const Attribute* a = node.FindAttribute("Subgraph");
   const auto* subgraph = a == nullptr ? nullptr : std::get_if<std::shared_ptr<Graph>>(a);
   if (subgraph == nullptr) return {};

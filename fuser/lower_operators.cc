@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/op/traits.h"
 #include "smelt/core/tensor/dtype.h"
 #include "smelt/fuser/lowering.h"
@@ -126,7 +127,7 @@ Lowering::Values Lowering::EvalPointwise(NodeId n, uint32_t output, const Index&
 absl::StatusOr<int> Lowering::EvalFill(NodeId n) {
   const Node& node = g_.node(n);
   const DType t = g_.Dt(g_.Out(n));
-  if (node.op == "smelt::full") {
+  if (node.op == op::kSmeltFull) {
     LoweredKernel::Scalar s;
     s.is_constant = true;
     const Attribute* a = node.FindAttribute("value");
@@ -221,7 +222,7 @@ absl::StatusOr<int> Lowering::EvalTriangle(NodeId n, const Index& index, int gua
   SMELT_ASSIGN_OR_RETURN(int v, Eval(self, index, guard));
   const size_t r = index.size();
   Affine d = b_->Add(index[r - 1], b_->Scale(index[r - 2], Expr(-1)));
-  const bool lower = g_.node(n).op.name() == "aten::tril";
+  const bool lower = g_.node(n).op.name() == op::kTril;
   const int keep = b_->Op(lower ? ScalarOp::kLe : ScalarOp::kGe, DType::kBool, b_->IndexValue(d), Size(k));
   return Select(keep, v, Number(b_->TypeOf(v), 0));
 }

@@ -7,6 +7,7 @@
 #include "absl/strings/string_view.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/convention/symbolic_geometry.h"
+#include "smelt/core/op/ops.h"
 
 namespace smelt {
 namespace {
@@ -65,7 +66,7 @@ LoweredGroups::LoweredGroups() = default;
 LoweredGroups::~LoweredGroups() = default;
 
 absl::StatusOr<LoweredKernel> LoweredGroups::Lower(const Graph& g, NodeId n, const LayoutFn& layout) {
-  const Attribute* a = g.node(n).op == "smelt::FusionGroup" ? g.node(n).FindAttribute("Subgraph") : nullptr;
+  const Attribute* a = g.node(n).op == op::kSmeltFusionGroup ? g.node(n).FindAttribute("Subgraph") : nullptr;
   const auto* sub = a == nullptr ? nullptr : std::get_if<std::shared_ptr<Graph>>(a);
   if (sub == nullptr) return LowerGroup(g, n, layout);
   std::unique_ptr<Entry>& kept = entries_[n];

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/fuser/lower_group.h"
 #include "smelt/fuser/view_nodes.h"
 
@@ -59,8 +60,8 @@ class Merger {
 
   void Look(NodeId n) {
     const Node& node = g_.node(n);
-    const bool add = node.op == "aten::addmm";
-    if (!add && node.op != "aten::mm") return;
+    const bool add = node.op == op::kAddmm;
+    if (!add && node.op != op::kMm) return;
     if (add && (!IsOne(node.inputs[3]) || !IsOne(node.inputs[4]))) return;
     const ValueId left = node.inputs[add ? 1 : 0], right = node.inputs[add ? 2 : 1];
     const auto [root, s] = ShownMemory(g_, left);
@@ -112,7 +113,7 @@ class Merger {
       if (g_.IsBefore(m.node, first)) first = m.node;
     }
     const Node node = g_.node(first);
-    const bool add = node.op == "aten::addmm";
+    const bool add = node.op == op::kAddmm;
     const TensorType out = g_.value(node.outputs[0]).type.tensor();
     const int64_t rows = *run[0].left.sizes[0].Constant();
     const int64_t all = rows * static_cast<int64_t>(run.size());
@@ -126,7 +127,7 @@ class Merger {
         const Node& user = g_.node(u.user);
         if (u.index == 0 && IsRegionOp(user)) return 0;
         // It may be viewed as wider elements only if each part begins with a whole one.
-        if (user.op == "smelt::view" &&
+        if (user.op == op::kSmeltView &&
             Mod(Product(*out.sizes) * ItemSize(*out.dtype), ItemSize(RegionGeometry(user).dtype)) != Expr(0))
           return 0;
       }
@@ -147,7 +148,7 @@ class Merger {
       // Views of the old result become views of the new one.
       std::vector<std::pair<NodeId, SymbolicGeometry>> views;
       for (const Use& u : g_.value(old).uses) {
-        if (g_.IsReturn(u.user) || g_.node(u.user).op != "smelt::view") continue;
+        if (g_.IsReturn(u.user) || g_.node(u.user).op != op::kSmeltView) continue;
         views.push_back({u.user, RegionGeometry(g_.node(u.user))});
       }
       for (auto& [v, geometry] : views) {

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/tensor/view_rules.h"
 #include "smelt/fuser/lower_group.h"
 #include "smelt/fuser/view_nodes.h"
@@ -52,7 +53,7 @@ class ReshapeMover {
     return def;
   }
   OpKind KindOf(NodeId n) const { return GetOpInfo(g_.node(n).op).kind; }
-  bool IsView(NodeId n) const { return g_.node(n).op == "smelt::view"; }
+  bool IsView(NodeId n) const { return g_.node(n).op == op::kSmeltView; }
   // Returns whether the result is one dense tensor with the sizes that its operands are broadcast to.
   bool IsPointwise(NodeId n) const {
     const Node& node = g_.node(n);
@@ -113,7 +114,8 @@ class ReshapeMover {
   // Returns whether a reader of it may take its memory over.
   bool HasOwnerOfMemory(ValueId v) const {
     return absl::c_any_of(g_.value(v).uses, [&](const Use& use) {
-      return !g_.IsReturn(use.user) && !IsView(use.user) && absl::StartsWith(g_.node(use.user).op.name(), "smelt::");
+      return !g_.IsReturn(use.user) && !IsView(use.user) &&
+             absl::StartsWith(g_.node(use.user).op.name(), op::kSmeltNamespace);
     });
   }
 
@@ -200,7 +202,7 @@ class ReshapeMover {
   }
 
   void MoveBehind(NodeId n) {
-    if (g_.node(n).op == "smelt::materialize") return MoveCopyBehind(n);
+    if (g_.node(n).op == op::kSmeltMaterialize) return MoveCopyBehind(n);
     if (!IsPointwise(n)) return;
     const ValueId out = g_.node(n).outputs[0];
     if (FollowsRow(n)) {

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/fuser/block_fuser.h"
 #include "smelt/fuser/kernel_builder.h"
 #include "smelt/fuser/lower_group.h"
@@ -39,9 +40,9 @@ class Overlayer {
         const Type type = g_.value(Base(n)).type;
         g_.SetInput(
             n, 0,
-            g_.node(g_.InsertBefore(n, OpName::Get("smelt::full"), {}, {type}, {{"value", int64_t{0}}})).outputs[0]);
+            g_.node(g_.InsertBefore(n, OpName::Get(op::kSmeltFull), {}, {type}, {{"value", int64_t{0}}})).outputs[0]);
       }
-      g_.SetOp(n, OpName::Get("smelt::overlay"));
+      g_.SetOp(n, OpName::Get(op::kSmeltOverlay));
       ++changed;
     }
     return changed;
@@ -49,7 +50,7 @@ class Overlayer {
 
  private:
   const TensorType& T(ValueId v) const { return g_.value(v).type.tensor(); }
-  bool IsRegion(NodeId n) const { return g_.node(n).op == "smelt::write_region"; }
+  bool IsRegion(NodeId n) const { return g_.node(n).op == op::kSmeltWriteRegion; }
   // Returns whether the node makes memory without contents.
   bool IsFresh(NodeId def) const { return !g_.IsParam(def) && IsAllocation(g_.node(def)); }
   ValueId Base(NodeId n) const { return g_.node(n).inputs[0]; }
@@ -72,7 +73,7 @@ class Overlayer {
     const NodeId def = g_.value(Base(n)).def;
     if (g_.IsParam(def)) return !written_.contains(Base(n)) && BeginsAtItsFirstElement(Base(n)) && IsReadByKernels(n);
     const Node& node = g_.node(def);
-    if (node.op == "smelt::view" || IsRegionOp(node)) return false;
+    if (node.op == op::kSmeltView || IsRegionOp(node)) return false;
     return (node.parent == block_ && IsKernelNode(g_, def) && !IsFresh(def)) || IsReadByKernels(n);
   }
   // A region counts from the beginning of a weight's storage.
@@ -105,7 +106,7 @@ class Overlayer {
       const NodeId def = g_.value(made_of[k]).def;
       if (g_.IsParam(def)) continue;
       const Node& node = g_.node(def);
-      if (node.op == "smelt::view" && node.inputs[0] == Base(n)) {
+      if (node.op == op::kSmeltView && node.inputs[0] == Base(n)) {
         const SymbolicGeometry shown = RegionGeometry(node);
         if (shown.sizes == region.sizes && shown.strides == region.strides && shown.offset == region.offset) continue;
       }
@@ -121,7 +122,7 @@ class Overlayer {
     ValueId base = Base(n);
     for (int k = 0; k < kMostRegions; ++k) {
       const NodeId def = g_.value(base).def;
-      if (g_.IsParam(def) || (!IsRegion(def) && g_.node(def).op != "smelt::overlay")) break;
+      if (g_.IsParam(def) || (!IsRegion(def) && g_.node(def).op != op::kSmeltOverlay)) break;
       base = Base(def);
     }
     return base;

@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "smelt/core/op/cost.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/fuser/block_fuser.h"
 #include "smelt/fuser/lower_group.h"
 
@@ -18,7 +19,7 @@ namespace {
 
 // Returns whether the rows of a view begin anywhere in its base's: each element would have to compute its own place.
 bool CutsAcrossRows(const Graph& g, const Node& view) {
-  if (view.op != "smelt::view") return false;
+  if (view.op != op::kSmeltView) return false;
   const std::vector<Expr>& sizes = *g.value(view.inputs[0]).type.tensor().sizes;
   const std::optional<int64_t> row = sizes.empty() ? std::nullopt : sizes.back().Constant();
   if (!row || *row < 2) return false;

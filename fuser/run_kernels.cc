@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/fuser/kernel_interpreter.h"
 #include "smelt/fuser/lower_group.h"
 
@@ -45,7 +46,7 @@ class Runner {
   absl::StatusOr<Tensor> TensorOf(ValueId v) {
     if (auto it = tensors_.find(v); it != tensors_.end()) return it->second;
     const NodeId def = g_.value(v).def;
-    if (!g_.IsParam(def) && g_.node(def).op == "prim::Constant") {
+    if (!g_.IsParam(def) && g_.node(def).op == op::kPrimConstant) {
       if (const auto* t = std::get_if<Tensor>(g_.node(def).FindAttribute("value"))) return *t;
     }
     return absl::InternalError(absl::StrCat("%", g_.value(v).name, " has no tensor"));
@@ -59,7 +60,7 @@ class Runner {
     out.strides.assign(t->strides().begin(), t->strides().end());
     out.offset = t->offset();
     // Symbolic sizes have symbolic strides: a kernel must not be lowered for these numbers alone.
-    if (!g_.IsParam(g_.value(v).def) && g_.node(g_.value(v).def).op == "smelt::view") {
+    if (!g_.IsParam(g_.value(v).def) && g_.node(g_.value(v).def).op == op::kSmeltView) {
       out.strides = RegionGeometry(g_.node(g_.value(v).def)).strides;
       out.offset = RegionGeometry(g_.node(g_.value(v).def)).offset;
     } else if (!options_.symbols.empty()) {
@@ -70,8 +71,8 @@ class Runner {
 
   absl::Status Step(NodeId n) {
     const Node& node = g_.node(n);
-    if (absl::StartsWith(node.op.name(), "prim::") || node.op == "smelt::size") return absl::OkStatus();
-    if (node.op == "smelt::view") {
+    if (absl::StartsWith(node.op.name(), op::kPrimNamespace) || node.op == op::kSmeltSize) return absl::OkStatus();
+    if (node.op == op::kSmeltView) {
       SMELT_ASSIGN_OR_RETURN(Tensor base, TensorOf(node.inputs[0]));
       Geometry geometry;
       SMELT_ASSIGN_OR_RETURN(geometry.sizes, Numbers(RegionGeometry(node).sizes));

@@ -8,6 +8,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/fuser/block_fuser.h"
 #include "smelt/fuser/placement.h"
 #include "smelt/fuser/view_nodes.h"
@@ -26,7 +27,7 @@ class ReductionSplitter {
     int split = 0;
     for (NodeId n : g_.AllNodes()) {
       const OpName op = g_.node(n).op;
-      if ((op == "aten::mean.dim" || op == "aten::sum.dim_IntList") && Split(n)) ++split;
+      if ((op == op::kMeanDim || op == op::kSumDimIntList) && Split(n)) ++split;
     }
     for (NodeId n : split > 0 ? g_.AllNodes() : std::vector<NodeId>()) {
       if (GetOpInfo(g_.node(n).op).kind == OpKind::kPointwise) TakeRepeated(n);
@@ -143,7 +144,7 @@ class ReductionSplitter {
           times[s.inner] = *s.sizes[s.inner].Constant();
           std::vector<Expr> sizes = s.from;
           sizes[s.inner] = s.sizes[s.inner];
-          const NodeId repeat = g_.InsertBefore(n, OpName::Get("aten::repeat"), {v, InsertConstant(g_, n, times)},
+          const NodeId repeat = g_.InsertBefore(n, OpName::Get(op::kRepeat), {v, InsertConstant(g_, n, times)},
                                                 {Type::Tensor(*T(v).dtype, sizes)}, {{kStored, int64_t{1}}});
           g_.SetSource(repeat, g_.node(n).source);
           it->second = g_.node(repeat).outputs[0];

@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/fuser/block_fuser.h"
 #include "smelt/fuser/fuse.h"
 #include "smelt/fuser/gather_group.h"
@@ -35,7 +36,7 @@ int CountLateReads(const Graph& g) {
   for (NodeId n : g.AllNodes()) {
     const Node& node = g.node(n);
     if (IsRegionOp(node)) count += read_behind(read_behind, RootOf(g, node.inputs[0]), n);
-    if (node.op != "smelt::FusionGroup") continue;
+    if (node.op != op::kSmeltFusionGroup) continue;
     const Attribute* a = node.FindAttribute("Subgraph");
     const auto* sub = a == nullptr ? nullptr : std::get_if<std::shared_ptr<Graph>>(a);
     if (sub == nullptr) continue;
@@ -100,7 +101,7 @@ absl::Status VerifyFusionPlan(const Graph& g) {
   SMELT_RETURN_IF_ERROR(VerifyNumbersOfData(g, g.Nodes(g.top())));
   for (NodeId n : g.AllNodes()) {
     const Node& node = g.node(n);
-    if (node.op != "smelt::FusionGroup") continue;
+    if (node.op != op::kSmeltFusionGroup) continue;
     auto error = [&](absl::string_view what) {
       const Attribute* name = node.FindAttribute("name");
       const auto* s = name == nullptr ? nullptr : std::get_if<std::string>(name);
@@ -148,7 +149,7 @@ absl::Status VerifyFusionPlan(const Graph& g) {
       for (const Use& u : s.value(s.inputs()[i]).uses) {
         if (!s.IsReturn(u.user) && IsRegionOp(s.node(u.user)) && u.index == 0) continue;
         for (NodeId m : s.Nodes(s.top())) {
-          if (s.node(m).op != "smelt::write_region") continue;
+          if (s.node(m).op != op::kSmeltWriteRegion) continue;
           const auto it = taken.find(s.node(m).outputs[0]);
           if (it == taken.end() || it->second != root) continue;
           const Overlap o = CompareExtents(ExtentOf(g, v), ExtentOf(s.node(m)), g.symbols);

@@ -2,18 +2,19 @@
 
 #include <cstdint>
 
+#include "smelt/core/op/ops.h"
 #include "smelt/fuser/lower_group.h"
 
 namespace smelt {
 
 std::pair<ValueId, SymbolicGeometry> ShownMemory(const Graph& g, ValueId v) {
   const NodeId def = g.value(v).def;
-  if (g.IsParam(def) || g.node(def).op != "smelt::view") return {v, DefaultLayout(g, v)};
+  if (g.IsParam(def) || g.node(def).op != op::kSmeltView) return {v, DefaultLayout(g, v)};
   return {g.node(def).inputs[0], RegionGeometry(g.node(def))};
 }
 
 NodeId InsertView(Graph& g, NodeId anchor, ValueId base, const SymbolicGeometry& shown) {
-  const NodeId n = g.InsertBefore(anchor, OpName::Get("smelt::view"), {base},
+  const NodeId n = g.InsertBefore(anchor, OpName::Get(op::kSmeltView), {base},
                                   {Type::Tensor(shown.dtype, shown.sizes, shown.strides)},
                                   {{"sizes", shown.sizes},
                                    {"strides", shown.strides},

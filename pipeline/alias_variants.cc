@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/op/traits.h"
 
 namespace smelt {
@@ -61,7 +62,7 @@ bool ReturnsNewMemoryOnly(const Convention& c) {
 
 bool StridesAreSeen(const Graph& g) {
   for (NodeId n : g.AllNodes()) {
-    if (g.node(n).op == "aten::set_.source_Tensor") continue;
+    if (g.node(n).op == op::kSetInPlaceSourceTensor) continue;
     const OpTraits& traits = GetOpTraits(g.node(n).op);
     if (traits.reads_strides || traits.reaches_storage || traits.takes_strides) return true;
   }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/infer.h"
+#include "smelt/core/op/ops.h"
 
 namespace smelt {
 
@@ -19,7 +20,7 @@ absl::StatusOr<ValueId> CallGraph::Operand(ValueId v) {
       SMELT_ASSIGN_OR_RETURN(ValueId x, Operand(e));
       list.push_back(x);
     }
-    return g_->node(g_->InsertBefore(end, OpName::Get("prim::ListConstruct"), list, {value.type})).outputs[0];
+    return g_->node(g_->InsertBefore(end, OpName::Get(op::kPrimListConstruct), list, {value.type})).outputs[0];
   }
   switch (value.type.kind()) {
     case TypeKind::kInt:
@@ -57,7 +58,7 @@ absl::StatusOr<ValueId> CallGraph::Cast(ValueId v, DType to) {
   if (*t.dtype == to) return v;
   const ValueId code = Constant(ScalarTypeOf(to)), none = Constant(std::monostate());
   const NodeId n =
-      g_->Append(g_->top(), OpName::Get("aten::_to_copy"), {v, code, none, none, none, Constant(false), none},
+      g_->Append(g_->top(), OpName::Get(op::kPrivateToCopy), {v, code, none, none, none, Constant(false), none},
                  {Type::Tensor(to, *t.sizes, t.strides ? *t.strides : ContiguousStrides(*t.sizes))});
   return g_->node(n).outputs[0];
 }

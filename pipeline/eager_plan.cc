@@ -17,6 +17,7 @@
 #include "smelt/core/op/decompose.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/op/traits.h"
 #include "smelt/core/op/write_rules.h"
@@ -135,28 +136,28 @@ class EagerBuilder {
     const Node& node = g_.node(n);
     const std::string& name = node.op.name();
     const OpInfo& info = GetOpInfo(node.op);
-    if (name == "prim::Constant") return EmitConstant(n);
-    if (name == "prim::device" || name == "prim::layout") {
+    if (name == op::kPrimConstant) return EmitConstant(n);
+    if (name == op::kPrimDevice || name == op::kPrimLayout) {
       Emit(fb::EagerKind::None, n).outputs = {Number(node.outputs[0])};
       return absl::OkStatus();
     }
-    if (name == "prim::If" || name == "smelt::cond") return EmitControl(fb::EagerKind::If, n);
-    if (name == "prim::Loop") return EmitControl(fb::EagerKind::Loop, n);
-    if (name == "smelt::while_loop") return EmitControl(fb::EagerKind::While, n);
+    if (name == op::kPrimIf || name == op::kSmeltCond) return EmitControl(fb::EagerKind::If, n);
+    if (name == op::kPrimLoop) return EmitControl(fb::EagerKind::Loop, n);
+    if (name == op::kSmeltWhileLoop) return EmitControl(fb::EagerKind::While, n);
     if (!node.blocks.empty()) return absl::UnimplementedError("control flow of this kind");
-    if (name == "smelt::size") return EmitSize(n);
-    if (name == "aten::copy_") return EmitCopy(n);
+    if (name == op::kSmeltSize) return EmitSize(n);
+    if (name == op::kCopyInPlace) return EmitCopy(n);
     const OpTraits& traits = GetOpTraits(node.op);
     if (traits.resizes) return EmitGeometry(n);
     for (ValueId v : node.inputs) {
       const bool complex = DTypeOf(g_, v) && IsComplex(*DTypeOf(g_, v));
       if (complex && traits.conjugates_lazily) return absl::UnimplementedError("lazy conjugation of complex tensors");
     }
-    if (name == "smelt::assert_type") return EmitTypeCheck(n);
-    if (name == "smelt::assert_no_overlap") return EmitNumber(n);
-    if (name == "prim::DictConstruct") return EmitNumber(n, "dict::construct");
+    if (name == op::kSmeltAssertType) return EmitTypeCheck(n);
+    if (name == op::kSmeltAssertNoOverlap) return EmitNumber(n);
+    if (name == op::kPrimDictConstruct) return EmitNumber(n, "dict::construct");
     if (!node.inputs.empty() && g_.value(node.inputs[0]).type.kind() == TypeKind::kDict) {
-      const std::string op = absl::StrCat("dict::", absl::StripPrefix(name, "aten::"));
+      const std::string op = absl::StrCat("dict::", absl::StripPrefix(name, op::kAtenNamespace));
       return IsEagerNumberOp(op) ? EmitNumber(n, op) : absl::UnimplementedError("an operator on dictionaries");
     }
     if (info.kind == OpKind::kInplaceView) {
@@ -177,8 +178,8 @@ class EagerBuilder {
     if (info.kind == OpKind::kView) return absl::UnimplementedError("a view of this kind");
     if (traits.family == OpFamily::kConversion) return EmitConversion(n);
     const bool numbers = info.kind == OpKind::kScalar || info.kind == OpKind::kContainer ||
-                         absl::StartsWith(name, "prim::") || absl::StartsWith(name, "aten::_assert") ||
-                         absl::StartsWith(name, "aten::sym_");
+                         absl::StartsWith(name, op::kPrimNamespace) ||
+                         absl::StartsWith(name, op::kPrivateAssertPrefix) || absl::StartsWith(name, op::kSymPrefix);
     if (numbers && IsEagerNumberOp(name)) return EmitNumber(n);
     bool all_known = !node.outputs.empty();
     for (ValueId v : node.outputs)
@@ -189,7 +190,7 @@ class EagerBuilder {
     if (schema == nullptr) return absl::UnimplementedError("no such operator is known");
     if (schema->IsMutable()) return EmitWrite(n, *schema);
     // If the list grows, or its tensors do, the runtime joins the elements that it finds.
-    if ((name == "aten::cat" || name == "aten::stack") && JoinsWhatThereIs(node.inputs[0])) {
+    if ((name == op::kCat || name == op::kStack) && JoinsWhatThereIs(node.inputs[0])) {
       fb::EagerInstrT& i = Emit(fb::EagerKind::View, n);
       i.op = name;
       Inputs(i, n);
@@ -277,7 +278,7 @@ class EagerBuilder {
     // Other sizes are expressions of a size that data decide.
     if (g_.node(n).outputs.empty()) return absl::OkStatus();
     const std::optional<Expr>& e = g_.value(g_.node(n).outputs[0]).expr;
-    const bool item = i.op == "aten::item" || i.op == "aten::_local_scalar_dense";
+    const bool item = i.op == op::kItem || i.op == op::kPrivateLocalScalarDense;
     if (item && e && e->IsSymbol()) i.symbol = builder_.AddDataSymbol(e->SymbolName());
     return absl::OkStatus();
   }
@@ -301,7 +302,7 @@ class EagerBuilder {
     said.text = message;
     said.outputs = {text};
     fb::EagerInstrT& i = Emit(fb::EagerKind::Number, n);
-    i.op = "prim::RaiseException";
+    i.op = op::kPrimRaiseException;
     i.inputs = {text};
   }
 
@@ -343,13 +344,13 @@ class EagerBuilder {
   absl::Status EmitGeometry(NodeId n) {
     const Node& node = g_.node(n);
     const std::string& overload = node.op.overload();
-    if (node.op.name() == "aten::set_" && !overload.empty() && overload != "source_Tensor" &&
+    if (node.op.name() == op::kSetInPlace && !overload.empty() && overload != "source_Tensor" &&
         overload != "source_Tensor_storage_offset") {
       return absl::UnimplementedError("set_ from a storage");
     }
-    if (node.op.name() != "aten::set_" && MayHaveCopiedStorage(node.inputs[0]))
+    if (node.op.name() != op::kSetInPlace && MayHaveCopiedStorage(node.inputs[0]))
       return absl::UnimplementedError("resize_ of a copy of its operand's whole storage");
-    fb::EagerInstrT& i = Emit(node.op.name() == "aten::set_" ? fb::EagerKind::Set : fb::EagerKind::Resize, n);
+    fb::EagerInstrT& i = Emit(node.op.name() == op::kSetInPlace ? fb::EagerKind::Set : fb::EagerKind::Resize, n);
     i.op = node.op.name();
     Inputs(i, n);
     Same(n, 0, node.inputs[0]);
@@ -390,7 +391,7 @@ class EagerBuilder {
       const int at = schema == nullptr ? -1 : schema->FindArgument(name);
       return at < 0 ? std::nullopt : GetConstant(g_, node.inputs[at]);
     };
-    bool copy = node.op.name() == "aten::_to_copy" || node.op.name() == "prims::convert_element_type";
+    bool copy = node.op.name() == op::kPrivateToCopy || node.op.name() == "prims::convert_element_type";
     if (auto c = constant("copy"); c && std::holds_alternative<bool>(*c)) copy = copy || std::get<bool>(*c);
     int64_t format = 1;  // preserve
     if (auto c = constant("memory_format"); c && std::holds_alternative<int64_t>(*c)) format = std::get<int64_t>(*c);
@@ -400,7 +401,7 @@ class EagerBuilder {
         Same(n, 0, self);
         return absl::OkStatus();
       }
-      EmitLayout(n, copy ? "aten::clone" : "aten::to", Number(self), format, Number(out));
+      EmitLayout(n, copy ? op::kClone : op::kTo, Number(self), format, Number(out));
       return absl::OkStatus();
     }
     SMELT_ASSIGN_OR_RETURN(int call, Conversion(self, *to));
@@ -414,7 +415,7 @@ class EagerBuilder {
     i.targets = {-1};
     if (format > 1) {
       i.outputs = {next_++};
-      EmitLayout(n, "aten::contiguous", i.outputs[0], format, Number(out));
+      EmitLayout(n, op::kContiguous, i.outputs[0], format, Number(out));
     }
     return absl::OkStatus();
   }
@@ -533,7 +534,7 @@ class EagerBuilder {
       if (g_.IsLive(v)) known.push_back(v);
     }
     const std::vector<int> tensors = TensorNumbers(known);
-    const bool zero = schema.op.name() == "aten::zero_" || schema.op.name() == "aten::fill_";
+    const bool zero = schema.op.name() == op::kZeroInPlace || schema.op.name() == op::kFillInPlace;
     const bool flat = (IsFlat(pure.op) || zero) && !tensors.empty();
     if (flat) SMELT_RETURN_IF_ERROR(CheckKnownDims(known));
     CallGraph call(g_, flat);
@@ -667,10 +668,10 @@ namespace {
 absl::Status OpenTriangles(Graph& g) {
   for (NodeId n : g.AllNodes()) {
     const std::string& name = g.node(n).op.name();
-    if (name != "aten::tril_indices" && name != "aten::triu_indices") continue;
+    if (name != op::kTrilIndices && name != op::kTriuIndices) continue;
     const ValueId out = g.node(n).outputs[0];
-    const NodeId copy = g.InsertAfter(n, OpName::Get("aten::clone"), {out, InsertConstant(g, n, std::monostate())},
-                                      {g.value(out).type});
+    const NodeId copy =
+        g.InsertAfter(n, OpName::Get(op::kClone), {out, InsertConstant(g, n, std::monostate())}, {g.value(out).type});
     g.SetSource(copy, g.node(n).source);
     for (const Use& use : std::vector<Use>(g.value(out).uses.begin(), g.value(out).uses.end())) {
       if (use.user != copy) g.SetInput(use.user, use.index, g.node(copy).outputs[0]);
@@ -693,12 +694,12 @@ std::unique_ptr<Graph> WithContiguousRows(const Graph& graph) {
   Graph& g = *out;
   for (NodeId n : g.AllNodes()) {
     const std::string& name = g.node(n).op.name();
-    if (name != "aten::conv1d" && name != "aten::conv_transpose1d" && name != "aten::convolution") continue;
+    if (name != op::kConv1d && name != op::kConvTranspose1d && name != op::kConvolution) continue;
     const ValueId rows = g.node(n).inputs[0], weight = g.node(n).inputs[1];
     const Type& type = g.value(weight).type;
     if (!type.IsTensor() || !type.tensor().sizes || type.tensor().rank() != 3) continue;
     const ValueId format = InsertConstant(g, n, int64_t{0});
-    const NodeId copy = g.InsertBefore(n, OpName::Get("aten::contiguous"), {rows, format}, {g.value(rows).type});
+    const NodeId copy = g.InsertBefore(n, OpName::Get(op::kContiguous), {rows, format}, {g.value(rows).type});
     g.SetSource(copy, g.node(n).source);
     if (InferNode(g, copy).ok()) g.SetInput(n, 0, g.node(copy).outputs[0]);
   }

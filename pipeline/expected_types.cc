@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "smelt/core/op/infer.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/pipeline/call_graph.h"
 
@@ -37,7 +38,7 @@ class Expecter {
       if (changed_ && g_.node(n).blocks.empty()) InferNode(g_, n).IgnoreError();
       const std::vector<BlockId> blocks(g_.node(n).blocks.begin(), g_.node(n).blocks.end());
       for (BlockId inner : blocks) {
-        const size_t ahead = g_.node(n).op.name() == "prim::Loop" ? 1 : 0;  // the number of the trip
+        const size_t ahead = g_.node(n).op.name() == op::kPrimLoop ? 1 : 0;  // the number of the trip
         for (size_t k = 0; k < g_.params(inner).size(); ++k) {
           const ValueId v = g_.params(inner)[k];
           const std::optional<TensorType> first = k >= ahead ? HandedIn(n, k - ahead) : std::nullopt;
@@ -112,12 +113,12 @@ class Expecter {
     const Node& node = g_.node(n);
     const std::string& name = node.op.name();
     ValueId v;
-    if (name == "prim::If") {
+    if (name == op::kPrimIf) {
       for (BlockId b : node.blocks) {
         if (k < g_.results(b).size() && (!v.valid() || !IsTensor(g_, v) || !TypeOf(g_, v).dtype)) v = g_.results(b)[k];
       }
     } else if (!node.blocks.empty()) {
-      const size_t at = k + (name == "prim::Loop" ? 2 : name == "smelt::cond" ? 1 : 0);
+      const size_t at = k + (name == op::kPrimLoop ? 2 : name == op::kSmeltCond ? 1 : 0);
       if (at < node.inputs.size()) v = node.inputs[at];
     }
     if (!v.valid() || !IsTensor(g_, v) || !TypeOf(g_, v).dtype) return std::nullopt;
@@ -170,12 +171,12 @@ class Expecter {
     const Node& node = g_.node(n);
     const std::string& name = node.op.name();
     std::optional<int> rank;
-    if (name == "aten::slice" || name == "aten::narrow" || name == "aten::select") {
+    if (name == op::kSlice || name == op::kNarrow || name == op::kSelect) {
       rank = RankOf(node.inputs[0]);
-      if (rank && name == "aten::select") --*rank;
-    } else if (name == "aten::view" || name == "aten::reshape" || name == "aten::expand" || name == "aten::resize_") {
+      if (rank && name == op::kSelect) --*rank;
+    } else if (name == op::kView || name == op::kReshape || name == op::kExpand || name == op::kResizeInPlace) {
       const NodeId sizes = g_.value(node.inputs[1]).def;
-      if (!g_.IsParam(sizes) && g_.node(sizes).op == "prim::ListConstruct")
+      if (!g_.IsParam(sizes) && g_.node(sizes).op == op::kPrimListConstruct)
         rank = static_cast<int>(g_.node(sizes).inputs.size());
     } else if (guess_dims_) {
       for (ValueId v : Sources(n)) {
@@ -192,7 +193,7 @@ class Expecter {
 
   void Expect(ValueId v, TensorType t, NodeId anchor) {
     const NodeId check = g_.InsertBefore(
-        anchor, OpName::Get("smelt::assert_type"), {v}, {},
+        anchor, OpName::Get(op::kSmeltAssertType), {v}, {},
         {{"dtype", static_cast<int64_t>(*t.dtype)}, {"rank", t.sizes ? static_cast<int64_t>(t.rank()) : int64_t{-1}}});
     g_.SetSource(check, g_.node(g_.value(v).def).source);
     g_.SetType(v, Type::Tensor(std::move(t)));

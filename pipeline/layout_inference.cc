@@ -13,6 +13,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/op/traits.h"
 #include "smelt/core/tensor/layout_rule.h"
@@ -59,7 +60,7 @@ std::optional<bool> IsView(const Graph& g, NodeId n) {
   const OpTraits& traits = GetOpTraits(node.op);
   if (node.inputs.empty() || node.outputs.size() != 1 || !traits.may_alias) return std::nullopt;
   const bool converts = traits.family == OpFamily::kConversion;
-  const bool copies = converts || traits.family == OpFamily::kCopy || node.op.name() == "aten::ravel";
+  const bool copies = converts || traits.family == OpFamily::kCopy || node.op.name() == op::kRavel;
   const Type &of = g.value(node.inputs[0]).type, &to = g.value(node.outputs[0]).type;
   if (!of.IsTensor() || !of.tensor().IsComplete() || !to.IsTensor() || !to.tensor().sizes) return std::nullopt;
   SymbolicDecide decide(&g.symbols, g.symbol_hints);
@@ -97,8 +98,8 @@ class Storages {
       const std::string& name = node.op.name();
       const OpKind kind = GetOpInfo(node.op).kind;
       const bool views = kind == OpKind::kView || kind == OpKind::kInplace || kind == OpKind::kInplaceView ||
-                         GetOpTraits(node.op).may_alias || name == "prim::ListUnpack" || name == "aten::__getitem__" ||
-                         name == "prim::TupleUnpack";
+                         GetOpTraits(node.op).may_alias || name == op::kPrimListUnpack || name == op::kDunderGetitem ||
+                         name == op::kPrimTupleUnpack;
       for (ValueId v : node.outputs) {
         if (views) Join(node.inputs[0], v);
       }
@@ -238,9 +239,9 @@ class Walk {
       const std::string& name = g_.node(nodes[k]).op.name();
       if (g_.node(nodes[k]).blocks.empty()) {
         Node(nodes[k], same[k]);
-      } else if (name == "prim::Loop") {
+      } else if (name == op::kPrimLoop) {
         Loop(nodes[k], same[k], {.input = 2, .param = 1, .result = 1});
-      } else if (name == "smelt::while_loop") {
+      } else if (name == op::kSmeltWhileLoop) {
         Loop(nodes[k], same[k], {});
       } else {
         Branches(nodes[k], same[k]);

@@ -12,6 +12,7 @@
 #include "smelt/core/base/cause.h"
 #include "smelt/core/base/recover.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/pass/pass_pipeline.h"
 #include "smelt/core/tensor/element_order.h"
 #include "smelt/functionalize/functionalize.h"
@@ -129,7 +130,7 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
                                    CompileStats& stats, PhaseTimer& timer) {
   Planned out;
   const std::vector<NodeId> nodes = graph.AllNodes();
-  for (NodeId n : nodes) stats.nodes += graph.node(n).op != "prim::Constant";
+  for (NodeId n : nodes) stats.nodes += graph.node(n).op != op::kPrimConstant;
 
   BuiltVariant main;
   OpenedComposites decided;

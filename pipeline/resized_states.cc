@@ -4,6 +4,8 @@
 #include <memory>
 #include <utility>
 
+#include "smelt/core/op/ops.h"
+
 namespace smelt {
 namespace {
 
@@ -28,7 +30,7 @@ Dependence DependenceOn(const fb::EagerProgramT& program, const fb::EagerInstrT&
   if (!Names(program, i, value)) return Dependence::kNone;
   const bool alone_first =
       !i.inputs.empty() && i.inputs[0] == value && std::count(i.inputs.begin(), i.inputs.end(), value) == 1;
-  if (i.kind == fb::EagerKind::Set || i.op == "aten::resize_")
+  if (i.kind == fb::EagerKind::Set || i.op == op::kResizeInPlace)
     return alone_first ? Dependence::kGives : Dependence::kOn;
   // The runtime does these for any sizes, as PyTorch does.
   if (i.kind == fb::EagerKind::ViewInPlace) return alone_first ? Dependence::kNone : Dependence::kOn;
@@ -53,7 +55,7 @@ bool InsertSizeCheck(int value, size_t at, std::vector<Expr> sizes, std::vector<
   list->outputs = {program.num_values++};
   auto check = std::make_unique<fb::EagerInstrT>();
   check->kind = fb::EagerKind::Number;
-  check->op = "smelt::assert_sizes";
+  check->op = op::kSmeltAssertSizes;
   check->inputs = {value, list->outputs[0]};
   auto& instrs = program.blocks[0]->instrs;
   check->source = instrs[at]->source;

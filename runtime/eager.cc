@@ -11,6 +11,7 @@
 #include "smelt/core/base/cause.h"
 #include "smelt/core/base/out_of_memory.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/tensor/decide.h"
 #include "smelt/core/tensor/element_order.h"
 #include "smelt/core/tensor/layout_rule.h"
@@ -57,7 +58,7 @@ std::vector<int64_t> ContiguousStrides(absl::Span<const int64_t> sizes) {
 }
 
 absl::StatusOr<bool> Truth(const EagerValue& v) {
-  SMELT_ASSIGN_OR_RETURN(std::vector<EagerValue> b, EagerNumber("aten::Bool", {v}));
+  SMELT_ASSIGN_OR_RETURN(std::vector<EagerValue> b, EagerNumber(op::kBool, {v}));
   return b[0].datum.as_bool();
 }
 
@@ -199,7 +200,7 @@ class EagerRun {
       case K::Resize:
         return Resize(i);
       case K::Number: {
-        const bool unpack = i.op == "prim::ListUnpack" || i.op == "prim::TupleUnpack";
+        const bool unpack = i.op == op::kPrimListUnpack || i.op == op::kPrimTupleUnpack;
         if (unpack && !i.inputs.empty() && values_[i.inputs[0]].IsNone()) {
           // The values that an early return leaves uninitialized. Nothing looks at the parts.
           for (size_t k = 0; k < i.outputs.size(); ++k) Set(i, k, EagerValue());
@@ -770,7 +771,7 @@ class EagerRun {
   absl::Status Resize(const fb::EagerInstrT& i) {
     SMELT_ASSIGN_OR_RETURN(Tensor self, TensorOf(i.inputs[0]));
     if (i.inputs.size() < 2) return absl::InternalError("resize_ to nothing");
-    if (i.op == "aten::resize_as_") {
+    if (i.op == op::kResizeAsInPlace) {
       SMELT_ASSIGN_OR_RETURN(Tensor like, TensorOf(i.inputs[1]));
       return ResizeTo(self, Geometry::Contiguous(like.geometry().sizes));
     }

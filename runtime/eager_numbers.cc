@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "smelt/core/base/cause.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/tensor/element_order.h"
 #include "smelt/core/tensor/view_rules.h"
 #include "smelt/runtime/eager_dicts.h"
@@ -122,11 +123,11 @@ absl::StatusOr<EagerValue> Binary(absl::string_view f, const EagerValue& a, cons
     return Power(i, j);
   }
   const bool bools = a.datum.IsBool() && b.datum.IsBool();
-  if (!ints) return absl::UnimplementedError(absl::StrCat("aten::", f, " on numbers"));
+  if (!ints) return absl::UnimplementedError(absl::StrCat(op::kAtenNamespace, f, " on numbers"));
   if (f == "__and__") return bools ? Bool((i & j) != 0) : Int(i & j);
   if (f == "__or__") return bools ? Bool((i | j) != 0) : Int(i | j);
   if (f == "__xor__") return bools ? Bool((i ^ j) != 0) : Int(i ^ j);
-  return absl::UnimplementedError(absl::StrCat("aten::", f, " on numbers"));
+  return absl::UnimplementedError(absl::StrCat(op::kAtenNamespace, f, " on numbers"));
 }
 
 absl::StatusOr<EagerValue> Unary(absl::string_view f, const EagerValue& a) {
@@ -150,7 +151,7 @@ absl::StatusOr<EagerValue> Unary(absl::string_view f, const EagerValue& a) {
   for (const auto& [name, function] : functions) {
     if (f == name) return InRange(function(x), std::isfinite(x));
   }
-  return absl::UnimplementedError(absl::StrCat("aten::", f, " on a number"));
+  return absl::UnimplementedError(absl::StrCat(op::kAtenNamespace, f, " on a number"));
 }
 
 absl::StatusOr<Values> OfTensor(absl::string_view f, absl::Span<const EagerValue> args) {
@@ -176,7 +177,8 @@ absl::StatusOr<Values> OfTensor(absl::string_view f, absl::Span<const EagerValue
     return Values{Bool(view_rules::IsContiguous(decide, t.geometry()))};
   }
   const bool sizes = f == "size" || f == "sym_size";
-  if (!sizes && f != "stride" && f != "sym_stride") return absl::UnimplementedError(absl::StrCat("aten::", f));
+  if (!sizes && f != "stride" && f != "sym_stride")
+    return absl::UnimplementedError(absl::StrCat(op::kAtenNamespace, f));
   const absl::Span<const int64_t> all = sizes ? t.sizes() : t.strides();
   if (args.size() < 2 || args[1].IsNone()) {
     Values list;
@@ -222,7 +224,7 @@ absl::StatusOr<Values> Sort(absl::string_view f, absl::Span<const EagerValue> ar
 absl::StatusOr<Values> FindInt(absl::string_view f, Values& list, const EagerValue& wanted) {
   const auto is_int = [](const EagerValue& v) { return v.datum.IsInt(); };
   if (!is_int(wanted) || !std::all_of(list.begin(), list.end(), is_int))
-    return absl::UnimplementedError(absl::StrCat("aten::", f, " of a list of other elements than integers"));
+    return absl::UnimplementedError(absl::StrCat(op::kAtenNamespace, f, " of a list of other elements than integers"));
   const auto equal = [&](const EagerValue& v) { return v.datum.as_int() == wanted.datum.as_int(); };
   if (f == "count") return Values{Int(std::count_if(list.begin(), list.end(), equal))};
   const auto at = std::find_if(list.begin(), list.end(), equal);
@@ -235,7 +237,7 @@ absl::StatusOr<Values> FindInt(absl::string_view f, Values& list, const EagerVal
 absl::StatusOr<Values> OfList(absl::string_view f, absl::Span<const EagerValue> args) {
   Values& e = *args[0].list;
   const auto need = [&](size_t n) {
-    return args.size() >= n ? absl::OkStatus() : Error(absl::StrCat("aten::", f, ": arguments are missing"));
+    return args.size() >= n ? absl::OkStatus() : Error(absl::StrCat(op::kAtenNamespace, f, ": arguments are missing"));
   };
   if (f == "len") return Values{Int(static_cast<int64_t>(e.size()))};
   if (f == "append") {
@@ -303,7 +305,7 @@ absl::StatusOr<Values> OfList(absl::string_view f, absl::Span<const EagerValue> 
     e.insert(e.begin() + std::clamp<int64_t>(i < 0 ? i + n : i, 0, n), args[2]);
     return Values{};
   }
-  return absl::UnimplementedError(absl::StrCat("aten::", f, " on a list"));
+  return absl::UnimplementedError(absl::StrCat(op::kAtenNamespace, f, " on a list"));
 }
 
 absl::StatusOr<Values> Range(absl::string_view f, absl::Span<const EagerValue> args) {
@@ -366,7 +368,7 @@ absl::StatusOr<Values> AssertNoOverlap(absl::Span<const EagerValue> args) {
 absl::StatusOr<Values> Prim(absl::string_view f, absl::Span<const EagerValue> args) {
   if (f == "ListConstruct" || f == "TupleConstruct") return Values{EagerValue::List(Values(args.begin(), args.end()))};
   if (f == "Uninitialized") return Values{EagerValue()};
-  if (args.empty()) return Error(absl::StrCat("prim::", f, ": arguments are missing"));
+  if (args.empty()) return Error(absl::StrCat(op::kPrimNamespace, f, ": arguments are missing"));
   if (f == "ListUnpack" || f == "TupleUnpack") {
     if (!args[0].IsList()) return Error("a list is expected");
     return *args[0].list;
@@ -393,7 +395,7 @@ absl::StatusOr<Values> Prim(absl::string_view f, absl::Span<const EagerValue> ar
     }
     return Values{best};
   }
-  return absl::UnimplementedError(absl::StrCat("prim::", f));
+  return absl::UnimplementedError(absl::StrCat(op::kPrimNamespace, f));
 }
 
 }  // namespace
@@ -407,12 +409,12 @@ absl::StatusOr<double> ComputeNumber(absl::string_view function, absl::Span<cons
 
 absl::StatusOr<std::vector<EagerValue>> EagerNumber(const std::string& op, absl::Span<const EagerValue> args) {
   absl::string_view f = op;
-  if (absl::ConsumePrefix(&f, "prim::")) return Prim(f, args);
+  if (absl::ConsumePrefix(&f, op::kPrimNamespace)) return Prim(f, args);
   if (absl::ConsumePrefix(&f, "dict::")) return EagerDict(f, args);
-  if (f == "smelt::assert_type") return AssertType(args);
-  if (f == "smelt::assert_sizes") return AssertSizes(args);
-  if (f == "smelt::assert_no_overlap") return AssertNoOverlap(args);
-  absl::ConsumePrefix(&f, "aten::");
+  if (f == op::kSmeltAssertType) return AssertType(args);
+  if (f == op::kSmeltAssertSizes) return AssertSizes(args);
+  if (f == op::kSmeltAssertNoOverlap) return AssertNoOverlap(args);
+  absl::ConsumePrefix(&f, op::kAtenNamespace);
   if (f == "__range_length" || f == "__derive_index") return Range(f, args);
   if (f == "sym_constrain_range" || f == "sym_constrain_range_for_size" || f == "_assert_tensor_metadata")
     return Values{};

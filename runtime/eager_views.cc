@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/tensor/decide.h"
 #include "smelt/core/tensor/view_op.h"
 #include "smelt/core/tensor/view_rules.h"
@@ -122,7 +123,7 @@ absl::StatusOr<EagerValue> AsStridedScatter(const Arguments& args, const Tensor&
 
 // cat(tensors, dim) and stack(tensors, dim) of a list that only the call knows.
 absl::StatusOr<EagerValue> Join(const std::string& op, absl::Span<const EagerValue> args) {
-  const bool stack = op == "aten::stack";
+  const bool stack = op == op::kStack;
   const std::string name = stack ? "stack" : "torch.cat()";
   if (!args[0].IsList() || args[0].list->empty())
     return absl::FailedPreconditionError(absl::StrCat(name, ": expected a non-empty list of Tensors"));
@@ -181,9 +182,9 @@ absl::StatusOr<EagerValue> Join(const std::string& op, absl::Span<const EagerVal
 }  // namespace
 
 absl::StatusOr<EagerValue> EagerView(const std::string& op, absl::Span<const EagerValue> args) {
-  if ((op == "aten::cat" || op == "aten::stack") && !args.empty()) return Join(op, args);
+  if ((op == op::kCat || op == op::kStack) && !args.empty()) return Join(op, args);
   const ViewOp* view = FindViewOp(op);
-  const bool scatters = op == "aten::as_strided_scatter";
+  const bool scatters = op == op::kAsStridedScatter;
   if (!scatters && (view == nullptr || view->concrete == nullptr))
     return absl::UnimplementedError(absl::StrCat(op, " is no view operator of this runtime"));
   if (args.empty()) return absl::FailedPreconditionError("a view of nothing");

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/infer.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/op/schema.h"
 
 namespace smelt {
@@ -33,7 +34,7 @@ absl::StatusOr<std::vector<ValueId>> ElementsOf(Graph& g, ValueId list) {
   const auto inferred = InferCall(call, g.symbols);
   if (!inferred.ok() || inferred->size() != 1 || (*inferred)[0].elements.empty()) return std::vector<ValueId>();
   const NodeId unpack =
-      g.InsertBefore(g.block(g.top()).return_node, OpName::Get("prim::ListUnpack"), {list}, (*inferred)[0].elements);
+      g.InsertBefore(g.block(g.top()).return_node, OpName::Get(op::kPrimListUnpack), {list}, (*inferred)[0].elements);
   g.SetSource(unpack, g.node(def).source);
   return std::vector<ValueId>(g.node(unpack).outputs.begin(), g.node(unpack).outputs.end());
 }
@@ -58,7 +59,7 @@ absl::Status ReturnElements(Graph& g) {
     if (g.value(v).type.kind() == TypeKind::kList) {
       SMELT_ASSIGN_OR_RETURN(elements, ElementsOf(g, v));
       any = any || !elements.empty();
-    } else if (!g.IsParam(def) && g.node(def).op == "prim::TupleConstruct") {
+    } else if (!g.IsParam(def) && g.node(def).op == op::kPrimTupleConstruct) {
       elements.assign(g.node(def).inputs.begin(), g.node(def).inputs.end());
     }
     for (ValueId e : elements) SMELT_RETURN_IF_ERROR(add(e, ""));
@@ -78,7 +79,7 @@ absl::Status ReturnElements(Graph& g) {
 std::unique_ptr<Graph> FlattenOutputs(const Graph& imported) {
   const bool any = std::any_of(imported.outputs().begin(), imported.outputs().end(), [&](ValueId v) {
     const NodeId def = imported.value(v).def;
-    return !imported.IsParam(def) && imported.node(def).op == "prim::TupleConstruct";
+    return !imported.IsParam(def) && imported.node(def).op == op::kPrimTupleConstruct;
   });
   if (!any) return nullptr;
   std::unique_ptr<Graph> copy = imported.Clone();
@@ -87,7 +88,7 @@ std::unique_ptr<Graph> FlattenOutputs(const Graph& imported) {
   std::vector<std::string> names;
   auto add = [&](auto& self, ValueId v, const std::string& name) -> void {
     const NodeId def = g.value(v).def;
-    if (g.IsParam(def) || g.node(def).op != "prim::TupleConstruct") {
+    if (g.IsParam(def) || g.node(def).op != op::kPrimTupleConstruct) {
       flat.push_back(v);
       names.push_back(name);
       return;

@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "smelt/core/op/ops.h"
 #include "smelt/core/tensor/dtype.h"
 
 namespace smelt {
@@ -15,7 +16,7 @@ ValueId Behind(const Graph& g, ValueId v) {
   while (!g.IsParam(g.value(v).def)) {
     const Node& def = g.node(g.value(v).def);
     const std::string& name = def.op.name();
-    if (name != "prim::unchecked_cast" && name != "aten::_unwrap_optional") break;
+    if (name != op::kPrimUncheckedCast && name != op::kPrivateUnwrapOptional) break;
     v = def.inputs[0];
   }
   return v;
@@ -47,12 +48,12 @@ std::optional<std::string> KnownText(const Graph& g, ValueId v) {
 }
 
 std::optional<bool> Compared(const std::string& name, double a, double b) {
-  if (name == "aten::eq") return a == b;
-  if (name == "aten::ne") return a != b;
-  if (name == "aten::lt") return a < b;
-  if (name == "aten::le") return a <= b;
-  if (name == "aten::gt") return a > b;
-  if (name == "aten::ge") return a >= b;
+  if (name == op::kEq) return a == b;
+  if (name == op::kNe) return a != b;
+  if (name == op::kLt) return a < b;
+  if (name == op::kLe) return a <= b;
+  if (name == op::kGt) return a > b;
+  if (name == op::kGe) return a >= b;
   return std::nullopt;
 }
 
@@ -110,46 +111,46 @@ std::optional<bool> KnownCondition(const Graph& g, ValueId v) {
   if (g.IsParam(g.value(v).def) || g.value(v).type.kind() != TypeKind::kBool) return std::nullopt;
   const Node& def = g.node(g.value(v).def);
   const std::string& name = def.op.name();
-  if (name == "aten::__not__") {
+  if (name == op::kDunderNot) {
     const std::optional<bool> b = KnownCondition(g, def.inputs[0]);
     return b ? std::optional<bool>(!*b) : std::nullopt;
   }
-  if (name == "aten::is_floating_point" || name == "aten::is_complex") {
+  if (name == op::kIsFloatingPoint || name == op::kIsComplex) {
     const Type& t = g.value(def.inputs[0]).type;
     if (!t.IsTensor() || !t.tensor().dtype) return std::nullopt;
-    return name == "aten::is_complex" ? IsComplex(*t.tensor().dtype) : IsFloating(*t.tensor().dtype);
+    return name == op::kIsComplex ? IsComplex(*t.tensor().dtype) : IsFloating(*t.tensor().dtype);
   }
   if (def.inputs.size() != 2) return std::nullopt;
   const ValueId a = def.inputs[0], b = def.inputs[1];
-  if (name == "aten::__is__" || name == "aten::__isnot__") {
-    if (Behind(g, a) == Behind(g, b)) return name == "aten::__is__";
+  if (name == op::kDunderIs || name == op::kDunderIsnot) {
+    if (Behind(g, a) == Behind(g, b)) return name == op::kDunderIs;
     const std::optional<bool> none_a = KnownNone(g, a), none_b = KnownNone(g, b);
     if (!none_a || !none_b || (!*none_a && !*none_b)) return std::nullopt;
-    return (*none_a == *none_b) == (name == "aten::__is__");
+    return (*none_a == *none_b) == (name == op::kDunderIs);
   }
-  if (name == "aten::__and__" || name == "aten::__or__") {
+  if (name == op::kDunderAnd || name == op::kDunderOr) {
     const std::optional<bool> x = KnownCondition(g, a), y = KnownCondition(g, b);
-    const bool decides = name == "aten::__or__";
+    const bool decides = name == op::kDunderOr;
     if ((x && *x == decides) || (y && *y == decides)) return decides;
     return x && y ? std::optional<bool>(!decides) : std::nullopt;
   }
-  if (name == "aten::__contains__") return Contained(g, a, b);
+  if (name == op::kDunderContains) return Contained(g, a, b);
   if (const auto x = KnownNumber(g, a), y = KnownNumber(g, b); x && y) return Compared(name, *x, *y);
-  if (name != "aten::eq" && name != "aten::ne") return std::nullopt;
+  if (name != op::kEq && name != op::kNe) return std::nullopt;
   std::optional<bool> same = SameNumbers(g, a, b);
   if (const auto x = KnownText(g, a), y = KnownText(g, b); x && y) same = *x == *y;
-  return same ? std::optional<bool>(*same == (name == "aten::eq")) : std::nullopt;
+  return same ? std::optional<bool>(*same == (name == op::kEq)) : std::nullopt;
 }
 
 BlockId KnownBranch(const Graph& g, NodeId branch) {
   const Node& node = g.node(branch);
-  if (node.op != "prim::If" || node.blocks.size() != 2) return BlockId();
+  if (node.op != op::kPrimIf || node.blocks.size() != 2) return BlockId();
   const std::optional<bool> condition = KnownCondition(g, node.inputs[0]);
   if (!condition) return BlockId();
   const BlockId taken = node.blocks[*condition ? 0 : 1];
   const std::vector<NodeId> nodes = g.Nodes(taken);
   const bool raises =
-      std::any_of(nodes.begin(), nodes.end(), [&](NodeId n) { return g.node(n).op == "prim::RaiseException"; });
+      std::any_of(nodes.begin(), nodes.end(), [&](NodeId n) { return g.node(n).op == op::kPrimRaiseException; });
   return raises || g.results(taken).size() != node.outputs.size() ? BlockId() : taken;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "smelt/core/op/ops.h"
+
 namespace smelt {
 namespace {
 
@@ -11,7 +13,7 @@ bool IsMessage(const Graph& g, ValueId text) {
   const auto& uses = g.value(text).uses;
   return std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
     return !g.IsReturn(use.user) &&
-           (g.node(use.user).op == "prim::RaiseException" || g.node(use.user).op.name() == "aten::warn");
+           (g.node(use.user).op == op::kPrimRaiseException || g.node(use.user).op.name() == op::kWarn);
   });
 }
 
@@ -20,18 +22,18 @@ bool IsMessage(const Graph& g, ValueId text) {
 void ReplaceScriptOperators(Graph& g) {
   for (NodeId n : g.AllNodes()) {
     const std::string& name = g.node(n).op.name();
-    if ((name == "prim::Print" || name == "aten::warn") && g.node(n).outputs.empty()) {
+    if ((name == op::kPrimPrint || name == op::kWarn) && g.node(n).outputs.empty()) {
       g.Erase(n);
-    } else if (name == "aten::format" && IsMessage(g, g.node(n).outputs[0])) {
+    } else if (name == op::kFormat && IsMessage(g, g.node(n).outputs[0])) {
       g.ReplaceAllUses(g.node(n).outputs[0], g.node(n).inputs[0]);
       g.Erase(n);
-    } else if (name == "prim::device" || name == "prim::type") {  // the latter of a device: programs run on the CPU
+    } else if (name == op::kPrimDevice || name == op::kPrimType) {  // the latter of a device: programs run on the CPU
       const ValueId cpu = InsertConstant(g, n, std::string("cpu"));
       g.SetType(cpu, g.value(g.node(n).outputs[0]).type);
       g.ReplaceAllUses(g.node(n).outputs[0], cpu);
       g.Erase(n);
-    } else if (name == "prim::data") {
-      g.SetOp(n, OpName::Get("aten::detach"));
+    } else if (name == op::kPrimData) {
+      g.SetOp(n, OpName::Get(op::kDetach));
     }
   }
 }

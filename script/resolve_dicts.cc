@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "smelt/core/op/ops.h"
 
 namespace smelt {
 namespace {
@@ -49,7 +50,7 @@ class DictResolver {
     for (const auto& [at, user] : users) {
       if (Understand(at, user)) continue;
       const std::string& name = g_.node(user).op.name();
-      if (name != "aten::__getitem__" && name != "aten::__contains__") return;
+      if (name != op::kDunderGetitem && name != op::kDunderContains) return;
       answers_.emplace_back();  // by a key that a loop takes out of keys(), perhaps: later
       all = false;
     }
@@ -76,24 +77,24 @@ class DictResolver {
     const Node& node = g_.node(user);
     const std::string& name = node.op.name();
     Answer answer;
-    if (name == "aten::len") {
+    if (name == op::kLen) {
       answer.number = static_cast<int64_t>(now_.size());
-    } else if (name == "aten::keys" || name == "aten::values" || name == "aten::items") {
+    } else if (name == op::kKeys || name == op::kValues || name == op::kItems) {
       answer.entries = now_;
     } else {
       if (node.inputs.size() < 2) return false;
       const std::optional<Key> key = KeyOf(g_, node.inputs[1]);
       if (!key) return false;
       const auto it = std::find_if(now_.begin(), now_.end(), [&](const auto& e) { return e.first == *key; });
-      if (name == "aten::_set_item") {
+      if (name == op::kPrivateSetItem) {
         if (at != user) return false;
         Set(*key, Element(node.inputs[2]));
-      } else if (name == "aten::Delete") {
+      } else if (name == op::kDelete) {
         if (at != user || it == now_.end()) return false;
         now_.erase(it);
-      } else if (name == "aten::__contains__") {
+      } else if (name == op::kDunderContains) {
         answer.truth = it != now_.end();
-      } else if (name == "aten::__getitem__") {
+      } else if (name == op::kDunderGetitem) {
         if (it == now_.end()) return false;  // an error, when it runs
         answer.value = it->second;
       } else {
@@ -133,17 +134,18 @@ class DictResolver {
     const std::string& name = g_.node(n).op.name();
     std::vector<ValueId> elements;
     for (const auto& [key, value] : entries) {
-      if (name == "aten::values") {
+      if (name == op::kValues) {
         elements.push_back(value);
         continue;
       }
       const auto* word = std::get_if<std::string>(&key);
       elements.push_back(word != nullptr ? InsertConstant(g_, n, *word)
                                          : InsertConstant(g_, n, std::get<int64_t>(key)));
-      if (name == "aten::keys") continue;
+      if (name == op::kKeys) continue;
       const Type pair = Type::Tuple({g_.value(elements.back()).type, g_.value(value).type});
       elements.back() =
-          g_.node(g_.InsertBefore(n, OpName::Get("prim::TupleConstruct"), {elements.back(), value}, {pair})).outputs[0];
+          g_.node(g_.InsertBefore(n, OpName::Get(op::kPrimTupleConstruct), {elements.back(), value}, {pair}))
+              .outputs[0];
     }
     // By its elements: the schema gives the result the type t[].
     Type of = g_.value(g_.node(n).outputs[0]).type;
@@ -151,7 +153,7 @@ class DictResolver {
       const Type& first = g_.value(elements[0]).type;
       of = Type::List(first.IsTensor() ? Type::Tensor() : first);
     }
-    const NodeId list = g_.InsertBefore(n, OpName::Get("prim::ListConstruct"), elements, {of});
+    const NodeId list = g_.InsertBefore(n, OpName::Get(op::kPrimListConstruct), elements, {of});
     g_.SetSource(list, g_.node(n).source);
     return g_.node(list).outputs[0];
   }
@@ -175,7 +177,7 @@ class DictResolver {
 
 void ResolveDicts(Graph& g) {
   for (NodeId n : g.AllNodes()) {
-    if (g.IsLive(n) && g.node(n).op == "prim::DictConstruct") DictResolver(g, n).Run();
+    if (g.IsLive(n) && g.node(n).op == op::kPrimDictConstruct) DictResolver(g, n).Run();
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
+#include "smelt/core/op/ops.h"
 
 namespace smelt {
 namespace {
@@ -52,7 +53,7 @@ class ListResolver {
           if (nested) return false;
           changed = true;
           for (ValueId o : g_.node(use.user).outputs) {
-            if (g_.node(use.user).op.name() != "aten::pop") names.push_back(o);
+            if (g_.node(use.user).op.name() != op::kPop) names.push_back(o);
           }
         } else if (!OnlyReads(use)) {
           return false;
@@ -76,15 +77,15 @@ class ListResolver {
   bool OnlyReads(const Use& use) const {
     const Node& node = g_.node(use.user);
     const std::string& name = node.op.name();
-    if (name == "prim::TupleConstruct" || name == "prim::ListConstruct") {
+    if (name == op::kPrimTupleConstruct || name == op::kPrimListConstruct) {
       const auto& uses = g_.value(node.outputs[0]).uses;
       return node.parent == g_.top() &&
              std::all_of(uses.begin(), uses.end(), [&](const Use& u) { return g_.IsReturn(u.user); });
     }
-    if (absl::StartsWith(name, "prim::"))
-      return name == "prim::ListUnpack" || name == "prim::Print" || name == "prim::RaiseException";
+    if (absl::StartsWith(name, op::kPrimNamespace))
+      return name == op::kPrimListUnpack || name == op::kPrimPrint || name == op::kPrimRaiseException;
     // An element of another list.
-    return use.index == 0 || (name != "aten::append" && name != "aten::insert" && name != "aten::_set_item");
+    return use.index == 0 || (name != op::kAppend && name != op::kInsert && name != op::kPrivateSetItem);
   }
 
   // Computes the contents of the list before each step. Returns false if an index is not known.
@@ -109,33 +110,33 @@ class ListResolver {
       };
       auto valid = [&](const std::optional<int64_t>& i) { return i && *i >= 0 && *i < size; };
       if (!s.writes) {
-        if (name == "aten::__getitem__" && s.index == 0) {
+        if (name == op::kDunderGetitem && s.index == 0) {
           const auto i = place(1);
           if (!valid(i)) continue;  // an error, or not known here: it reads what the list is then
           s.result = element_of[node.outputs[0]] = now[*i];
         }
-      } else if (name == "aten::append") {
+      } else if (name == op::kAppend) {
         now.push_back(element(node.inputs[1]));
-      } else if (name == "aten::insert") {
+      } else if (name == op::kInsert) {
         const auto i = place(1);
         if (!i) return false;
         now.insert(now.begin() + std::clamp<int64_t>(*i, 0, size), element(node.inputs[2]));
-      } else if (name == "aten::pop" || name == "aten::Delete") {
+      } else if (name == op::kPop || name == op::kDelete) {
         const auto i = node.inputs.size() > 1 ? place(1) : std::optional<int64_t>(size - 1);
         if (!valid(i)) return false;
-        if (name == "aten::pop") s.result = element_of[node.outputs[0]] = now[*i];
+        if (name == op::kPop) s.result = element_of[node.outputs[0]] = now[*i];
         now.erase(now.begin() + *i);
-      } else if (name == "aten::_set_item") {
+      } else if (name == op::kPrivateSetItem) {
         const auto i = place(1);
         if (!valid(i)) return false;
         now[*i] = element(node.inputs[2]);
-      } else if (name == "aten::extend" || name == "aten::add_") {
+      } else if (name == op::kExtend || name == op::kAddInPlace) {
         const std::optional<Contents> other = GetListElements(g_, node.inputs[1]);
         if (!other) return false;
         for (ValueId v : *other) now.push_back(element(v));
-      } else if (name == "aten::clear") {
+      } else if (name == op::kClear) {
         now.clear();
-      } else if (name == "aten::reverse") {
+      } else if (name == op::kReverse) {
         std::reverse(now.begin(), now.end());
       } else {
         return false;
@@ -153,7 +154,7 @@ class ListResolver {
         gone.push_back(s.user);
         continue;
       }
-      const NodeId list = g_.InsertBefore(s.at, OpName::Get("prim::ListConstruct"), s.seen, {type});
+      const NodeId list = g_.InsertBefore(s.at, OpName::Get(op::kPrimListConstruct), s.seen, {type});
       g_.SetSource(list, g_.node(construct_).source);
       const ValueId v = g_.node(list).outputs[0];
       g_.SetInput(s.user, s.index, v);
@@ -182,14 +183,14 @@ std::optional<Contents> NewList(const Graph& g, NodeId n) {
   }
   std::optional<Contents> list = GetListElements(g, node.inputs[0]);
   if (!list) return std::nullopt;
-  if (name == "aten::list" || name == "aten::copy") return list;
-  if (name == "aten::add") {
+  if (name == op::kList || name == op::kCopy) return list;
+  if (name == op::kAdd) {
     const std::optional<Contents> other = GetListElements(g, node.inputs[1]);
     if (!other) return std::nullopt;
     list->insert(list->end(), other->begin(), other->end());
     return list;
   }
-  if (name == "aten::mul" && node.inputs.size() == 2) {
+  if (name == op::kMul && node.inputs.size() == 2) {
     const std::optional<Expr> times = GetIntExpr(g, node.inputs[1]);
     if (!times || !times->IsConstant() || *times->Constant() > kMostElements ||
         static_cast<int64_t>(list->size()) > kMostElements)
@@ -198,7 +199,7 @@ std::optional<Contents> NewList(const Graph& g, NodeId n) {
     for (int64_t i = 0; i < *times->Constant(); ++i) out.insert(out.end(), list->begin(), list->end());
     return out;
   }
-  if (name != "aten::slice" || node.inputs.size() != 4) return std::nullopt;
+  if (name != op::kSlice || node.inputs.size() != 4) return std::nullopt;
   const int64_t size = static_cast<int64_t>(list->size());
   auto bound = [&](size_t input, int64_t otherwise) -> std::optional<int64_t> {
     const std::optional<ConstantValue> c = GetConstant(g, node.inputs[input]);
@@ -225,12 +226,12 @@ void ResolveLists(Graph& g) {
     NodeId list = n;
     if (std::optional<Contents> contents = NewList(g, n)) {
       // The schema gives the result the type t[].
-      list = g.InsertBefore(n, OpName::Get("prim::ListConstruct"), *contents, {g.value(g.node(n).inputs[0]).type});
+      list = g.InsertBefore(n, OpName::Get(op::kPrimListConstruct), *contents, {g.value(g.node(n).inputs[0]).type});
       g.SetSource(list, g.node(n).source);
       g.ReplaceAllUses(g.node(n).outputs[0], g.node(list).outputs[0]);
       g.Erase(n);
     }
-    if (g.node(list).op == "prim::ListConstruct") ListResolver(g, list).Run();
+    if (g.node(list).op == op::kPrimListConstruct) ListResolver(g, list).Run();
   }
 }
 

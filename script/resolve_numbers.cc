@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/tensor/dtype.h"
 #include "smelt/core/tensor/tensor.h"
 
@@ -28,20 +29,20 @@ class NumberResolver {
     if (node.outputs.size() != 1) return;
     const std::string& name = node.op.name();
     const ValueId out = node.outputs[0];
-    if (name == "prim::NumToTensor") {
+    if (name == op::kPrimNumToTensor) {
       if (g_.value(node.inputs[0]).type.kind() != TypeKind::kInt) return;
       number_[out] = node.inputs[0];
       made_.push_back(n);
-    } else if (name == "aten::Int" || name == "aten::IntImplicit" || name == "aten::ScalarImplicit") {
+    } else if (name == op::kInt || name == op::kIntImplicit || name == op::kScalarImplicit) {
       const auto known = number_.find(node.inputs[0]);
       if (known == number_.end()) return;
       g_.ReplaceAllUses(out, known->second);
       g_.Erase(n);
-    } else if (name == "aten::div" && node.inputs.size() == 3) {
+    } else if (name == op::kDiv && node.inputs.size() == 3) {
       const std::optional<ConstantValue> mode = GetConstant(g_, node.inputs[2]);
       const auto* word = mode ? std::get_if<std::string>(&*mode) : nullptr;
-      if (word != nullptr && *word == "floor") Compute(n, "aten::floordiv.int", 2);
-      if (word != nullptr && *word == "trunc") Compute(n, "aten::__round_to_zero_floordiv.int", 2);
+      if (word != nullptr && *word == "floor") Compute(n, op::kFloordivInt, 2);
+      if (word != nullptr && *word == "trunc") Compute(n, op::kPrivateRoundToZeroFloordivInt, 2);
     } else if (const char* op = OfIntegers(name)) {
       Compute(n, op, node.inputs.size());
     }
@@ -50,11 +51,11 @@ class NumberResolver {
   // Returns the operator on integers that corresponds to one on tensors of integers; null if there is none.
   static const char* OfIntegers(const std::string& name) {
     static const auto* const operators =
-        new absl::flat_hash_map<std::string, const char*>{{"aten::add", "aten::add.int"},
-                                                          {"aten::sub", "aten::sub.int"},
-                                                          {"aten::mul", "aten::mul.int"},
-                                                          {"aten::floor_divide", "aten::floordiv.int"},
-                                                          {"aten::remainder", "aten::remainder.int"}};
+        new absl::flat_hash_map<std::string, const char*>{{op::kAdd, op::kAddInt},
+                                                          {op::kSub, op::kSubInt},
+                                                          {op::kMul, op::kMulInt},
+                                                          {op::kFloorDivide, op::kFloordivInt},
+                                                          {op::kRemainder, op::kRemainderInt}};
     const auto it = operators->find(name);
     return it == operators->end() ? nullptr : it->second;
   }
@@ -88,11 +89,11 @@ class NumberResolver {
 
   void EraseOrKeep(NodeId n) {
     if (g_.value(g_.node(n).outputs[0]).uses.empty()) return g_.Erase(n);
-    if (g_.node(n).op.name() != "prim::NumToTensor") return;
+    if (g_.node(n).op.name() != op::kPrimNumToTensor) return;
     const ValueId none = InsertConstant(g_, n, std::monostate());
     const ValueId dtype = InsertConstant(g_, n, ScalarTypeOf(DType::kInt64));
     const NodeId made =
-        g_.InsertBefore(n, OpName::Get("aten::scalar_tensor"), {g_.node(n).inputs[0], dtype, none, none, none},
+        g_.InsertBefore(n, OpName::Get(op::kScalarTensor), {g_.node(n).inputs[0], dtype, none, none, none},
                         {Type::Tensor(DType::kInt64, {}, {})});
     g_.SetSource(made, g_.node(n).source);
     g_.ReplaceAllUses(g_.node(n).outputs[0], g_.node(made).outputs[0]);

@@ -4,6 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "smelt/core/op/ops.h"
+
 namespace smelt {
 namespace {
 
@@ -22,8 +24,8 @@ class TupleResolver {
  private:
   // Splits the tuples that a branch or a loop returns, one at a time: those within them come last and are split too.
   void Split(NodeId n) {
-    const bool loop = g_.node(n).op == "prim::Loop";
-    if (!loop && g_.node(n).op != "prim::If") return;
+    const bool loop = g_.node(n).op == op::kPrimLoop;
+    if (!loop && g_.node(n).op != op::kPrimIf) return;
     for (int k = 0; k < static_cast<int>(g_.node(n).outputs.size());) {
       if (IsTuple(g_, g_.node(n).outputs[k])) {
         SplitResult(n, k, loop);
@@ -51,7 +53,7 @@ class TupleResolver {
     }
     std::vector<ValueId> parts;
     for (const Type& t : types) parts.push_back(g_.AddNodeOutput(n, t));
-    const NodeId whole = g_.InsertAfter(n, OpName::Get("prim::TupleConstruct"), parts, {g_.value(output).type});
+    const NodeId whole = g_.InsertAfter(n, OpName::Get(op::kPrimTupleConstruct), parts, {g_.value(output).type});
     g_.SetSource(whole, g_.node(n).source);
     g_.ReplaceAllUses(output, g_.node(whole).outputs[0]);
     g_.EraseNodeOutput(n, k);
@@ -63,23 +65,23 @@ class TupleResolver {
     for (const Type& t : types) parts.push_back(g_.AddParam(b, t));
     const NodeId first = g_.block(b).first;
     const NodeId whole = g_.InsertBefore(first.valid() ? first : g_.block(b).return_node,
-                                         OpName::Get("prim::TupleConstruct"), parts, {g_.value(param).type});
+                                         OpName::Get(op::kPrimTupleConstruct), parts, {g_.value(param).type});
     g_.ReplaceAllUses(param, g_.node(whole).outputs[0]);
     g_.EraseParam(b, index);
   }
 
   std::vector<ValueId> Unpack(ValueId tuple, const std::vector<Type>& types, NodeId anchor) {
-    const NodeId n = g_.InsertBefore(anchor, OpName::Get("prim::TupleUnpack"), {tuple}, types);
+    const NodeId n = g_.InsertBefore(anchor, OpName::Get(op::kPrimTupleUnpack), {tuple}, types);
     return {g_.node(n).outputs.begin(), g_.node(n).outputs.end()};
   }
 
   // Replaces the results of a node that takes the elements of a known tuple.
   void Forward(NodeId n) {
     const Node& node = g_.node(n);
-    const bool unpack = node.op == "prim::TupleUnpack";
-    if (!unpack && node.op != "prim::TupleIndex") return;
+    const bool unpack = node.op == op::kPrimTupleUnpack;
+    if (!unpack && node.op != op::kPrimTupleIndex) return;
     const Node& made = g_.node(g_.value(node.inputs[0]).def);
-    if (made.op != "prim::TupleConstruct") return;
+    if (made.op != op::kPrimTupleConstruct) return;
     const int64_t size = static_cast<int64_t>(made.inputs.size());
     if (unpack) {
       if (static_cast<int64_t>(node.outputs.size()) != size) return;
@@ -98,7 +100,7 @@ class TupleResolver {
     const std::vector<NodeId> nodes = g_.AllNodes();
     for (size_t k = nodes.size(); k-- > 0;) {
       const Node& node = g_.node(nodes[k]);
-      if (node.op == "prim::TupleConstruct" && g_.value(node.outputs[0]).uses.empty()) g_.Erase(nodes[k]);
+      if (node.op == op::kPrimTupleConstruct && g_.value(node.outputs[0]).uses.empty()) g_.Erase(nodes[k]);
     }
   }
 

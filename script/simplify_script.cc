@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "smelt/core/op/infer.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/script/known_condition.h"
 #include "smelt/script/resolve_dicts.h"
 #include "smelt/script/resolve_lists.h"
@@ -25,40 +26,40 @@ bool IsUnused(const Graph& g, NodeId n) {
 // Returns whether the node computes numbers, lists and strings, does nothing else, and cannot fail for those that a
 // text holds.
 bool OnlyAnswers(const Graph& g, NodeId n) {
-  static const auto* const operators = new absl::flat_hash_set<std::string>{"prim::Uninitialized",
-                                                                            "prim::unchecked_cast",
-                                                                            "prim::ListConstruct",
-                                                                            "aten::size",
-                                                                            "aten::dim",
-                                                                            "aten::len",
-                                                                            "aten::eq",
-                                                                            "aten::ne",
-                                                                            "aten::lt",
-                                                                            "aten::le",
-                                                                            "aten::gt",
-                                                                            "aten::ge",
-                                                                            "aten::__is__",
-                                                                            "aten::__isnot__",
-                                                                            "aten::__not__",
-                                                                            "aten::__and__",
-                                                                            "aten::__or__",
-                                                                            "aten::__contains__",
-                                                                            "aten::format",
-                                                                            "aten::add",
-                                                                            "aten::sub",
-                                                                            "aten::mul",
-                                                                            "aten::neg",
-                                                                            "aten::is_complex",
-                                                                            "aten::is_floating_point"};
+  static const auto* const operators = new absl::flat_hash_set<std::string>{op::kPrimUninitialized,
+                                                                            op::kPrimUncheckedCast,
+                                                                            op::kPrimListConstruct,
+                                                                            op::kSize,
+                                                                            op::kDim,
+                                                                            op::kLen,
+                                                                            op::kEq,
+                                                                            op::kNe,
+                                                                            op::kLt,
+                                                                            op::kLe,
+                                                                            op::kGt,
+                                                                            op::kGe,
+                                                                            op::kDunderIs,
+                                                                            op::kDunderIsnot,
+                                                                            op::kDunderNot,
+                                                                            op::kDunderAnd,
+                                                                            op::kDunderOr,
+                                                                            op::kDunderContains,
+                                                                            op::kFormat,
+                                                                            op::kAdd,
+                                                                            op::kSub,
+                                                                            op::kMul,
+                                                                            op::kNeg,
+                                                                            op::kIsComplex,
+                                                                            op::kIsFloatingPoint};
   const Node& node = g.node(n);
   if (!node.blocks.empty() || node.outputs.size() != 1 || !operators->contains(node.op.name())) return false;
-  return node.op.name() == "prim::Uninitialized" || !g.value(node.outputs[0]).type.IsTensor();
+  return node.op.name() == op::kPrimUninitialized || !g.value(node.outputs[0]).type.IsTensor();
 }
 
 bool IsPartsOfTensor(const std::string& op) {
-  static const auto* const operators = new absl::flat_hash_set<std::string>{
-      "aten::chunk",        "aten::split",  "aten::split_with_sizes", "aten::unbind",
-      "aten::tensor_split", "aten::hsplit", "aten::vsplit",           "aten::dsplit"};
+  static const auto* const operators =
+      new absl::flat_hash_set<std::string>{op::kChunk,       op::kSplit,  op::kSplitWithSizes, op::kUnbind,
+                                           op::kTensorSplit, op::kHsplit, op::kVsplit,         op::kDsplit};
   return operators->contains(op);
 }
 
@@ -84,27 +85,27 @@ class Simplifier {
   void Simplify(NodeId n) {
     const std::string& name = g_.node(n).op.name();
     const bool sizes_hold = inferred_ && !InLoop(n);
-    if (name == "prim::If") {
+    if (name == op::kPrimIf) {
       if (inferred_ && !sizes_hold) return;
       if (const BlockId taken = KnownBranch(g_, n); taken.valid()) {
         TakeBranch(g_, n, taken);
         changed_ = true;
       }
-    } else if (name == "prim::unchecked_cast") {
+    } else if (name == op::kPrimUncheckedCast) {
       const TypeKind from = g_.value(g_.node(n).inputs[0]).type.kind(),
                      to = g_.value(g_.node(n).outputs[0]).type.kind();
       const bool number = from == TypeKind::kInt || from == TypeKind::kFloat;
       if (from == to || (number && to == TypeKind::kNumber)) Replace(n, g_.node(n).inputs[0]);
-    } else if (name == "aten::size" && g_.node(n).inputs.size() == 1) {
+    } else if (name == op::kSize && g_.node(n).inputs.size() == 1) {
       if (sizes_hold) ListSizes(n);
-    } else if (name == "aten::list" || name == "aten::copy") {
+    } else if (name == op::kList || name == op::kCopy) {
       const ValueId list = g_.node(n).inputs[0], copy = g_.node(n).outputs[0];
       if (IsConstantList(list) && IsConstantList(copy)) Replace(n, list);
-    } else if (name == "aten::tensor") {
+    } else if (name == op::kTensor) {
       FlattenRows(n);
-    } else if (g_.node(n).op.full() == "aten::__getitem__.t") {
+    } else if (g_.node(n).op.full() == op::kDunderGetitemT) {
       if (sizes_hold || !inferred_) TakeElement(n);
-    } else if (name == "prim::ListUnpack") {
+    } else if (name == op::kPrimListUnpack) {
       TakeElements(n);
     } else if (sizes_hold && IsPartsOfTensor(name) && g_.node(n).outputs.size() == 1) {
       UnpackParts(n);
@@ -116,7 +117,7 @@ class Simplifier {
   bool InLoop(NodeId n) const {
     for (BlockId b = g_.node(n).parent; b != g_.top(); b = g_.node(g_.block(b).owner).parent) {
       const OpName op = g_.node(g_.block(b).owner).op;
-      if (op == "prim::Loop" || op == "smelt::while_loop") return true;
+      if (op == op::kPrimLoop || op == op::kSmeltWhileLoop) return true;
     }
     return false;
   }
@@ -135,16 +136,16 @@ class Simplifier {
     std::vector<Use> takers;
     for (const Use& use : g_.value(list).uses) {
       const std::string& name = g_.node(use.user).op.name();
-      if (name != "prim::ListUnpack" && name != "aten::__getitem__" && name != "aten::len") takers.push_back(use);
+      if (name != op::kPrimListUnpack && name != op::kDunderGetitem && name != op::kLen) takers.push_back(use);
     }
     if (takers.empty()) return;
     const auto call = OpCall::Of(g_, n);
     if (!call.ok()) return;
     const auto inferred = InferCall(*call, g_.symbols);
     if (!inferred.ok() || inferred->size() != 1 || (*inferred)[0].elements.empty()) return;
-    const NodeId unpack = g_.InsertAfter(n, OpName::Get("prim::ListUnpack"), {list}, (*inferred)[0].elements);
+    const NodeId unpack = g_.InsertAfter(n, OpName::Get(op::kPrimListUnpack), {list}, (*inferred)[0].elements);
     const std::vector<ValueId> parts(g_.node(unpack).outputs.begin(), g_.node(unpack).outputs.end());
-    const NodeId made = g_.InsertAfter(unpack, OpName::Get("prim::ListConstruct"), parts, {g_.value(list).type});
+    const NodeId made = g_.InsertAfter(unpack, OpName::Get(op::kPrimListConstruct), parts, {g_.value(list).type});
     g_.SetSource(unpack, g_.node(n).source);
     g_.SetSource(made, g_.node(n).source);
     for (const Use& use : takers) g_.SetInput(use.user, use.index, g_.node(made).outputs[0]);
@@ -158,8 +159,8 @@ class Simplifier {
     return std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
       if (g_.IsReturn(use.user)) return false;
       const Node& user = g_.node(use.user);
-      return user.op == "prim::ListUnpack" ||
-             (user.op.name().compare(0, 6, "aten::") == 0 && !ChangesFirstList(user.op));
+      return user.op == op::kPrimListUnpack ||
+             (user.op.name().compare(0, 6, op::kAtenNamespace) == 0 && !ChangesFirstList(user.op));
     });
   }
 
@@ -172,12 +173,12 @@ class Simplifier {
     for (ValueId v : elements) {
       if (g_.value(v).type.kind() != of.kind() || of.kind() == TypeKind::kList) return;
     }
-    const NodeId flat = g_.InsertBefore(n, OpName::Get("prim::ListConstruct"), elements, {Type::List(of)});
+    const NodeId flat = g_.InsertBefore(n, OpName::Get(op::kPrimListConstruct), elements, {Type::List(of)});
     const ValueId out = g_.node(n).outputs[0];
     g_.SetInput(n, 0, g_.node(flat).outputs[0]);
     const NodeId next = g_.node(n).next.valid() ? g_.node(n).next : g_.block(g_.node(n).parent).return_node;
     const ValueId shape = InsertConstant(g_, next, sizes);
-    const NodeId rows = g_.InsertBefore(next, OpName::Get("aten::view"), {out, shape}, {Type::Tensor()});
+    const NodeId rows = g_.InsertBefore(next, OpName::Get(op::kView), {out, shape}, {Type::Tensor()});
     g_.SetSource(rows, g_.node(n).source);
     g_.ReplaceAllUses(out, g_.node(rows).outputs[0]);
     g_.SetInput(rows, 0, out);
@@ -210,16 +211,16 @@ class Simplifier {
     const std::optional<double> a = KnownNumber(g_, inputs[0]), b = KnownNumber(g_, inputs[inputs.size() - 1]);
     if (!a || !b) return std::nullopt;
     if (inputs.size() == 1) {
-      if (name == "aten::neg") return -*a;
-      if (name == "aten::Float") return *a;
-      if (name == "aten::sqrt" && *a >= 0) return std::sqrt(*a);
+      if (name == op::kNeg) return -*a;
+      if (name == op::kFloat) return *a;
+      if (name == op::kSqrt && *a >= 0) return std::sqrt(*a);
       return std::nullopt;
     }
-    if (name == "aten::add") return *a + *b;
-    if (name == "aten::sub") return *a - *b;
-    if (name == "aten::mul") return *a * *b;
-    if ((name == "aten::div" || name == "aten::truediv") && *b != 0) return *a / *b;
-    if (name == "aten::pow" && *a > 0) return std::pow(*a, *b);
+    if (name == op::kAdd) return *a + *b;
+    if (name == op::kSub) return *a - *b;
+    if (name == op::kMul) return *a * *b;
+    if ((name == op::kDiv || name == op::kTruediv) && *b != 0) return *a / *b;
+    if (name == op::kPow && *a > 0) return std::pow(*a, *b);
     return std::nullopt;
   }
 
@@ -231,11 +232,11 @@ class Simplifier {
     std::vector<ValueId> sizes;
     for (int64_t d = 0; d < static_cast<int64_t>(t.tensor().sizes->size()); ++d) {
       const ValueId dim = InsertConstant(g_, n, d);
-      const NodeId size = g_.InsertBefore(n, OpName::Get("aten::size.int"), {x, dim}, {Type::Int()});
+      const NodeId size = g_.InsertBefore(n, OpName::Get(op::kSizeInt), {x, dim}, {Type::Int()});
       g_.SetSource(size, g_.node(n).source);
       sizes.push_back(g_.node(size).outputs[0]);
     }
-    const NodeId list = g_.InsertBefore(n, OpName::Get("prim::ListConstruct"), sizes, {Type::List(Type::Int())});
+    const NodeId list = g_.InsertBefore(n, OpName::Get(op::kPrimListConstruct), sizes, {Type::List(Type::Int())});
     g_.SetSource(list, g_.node(n).source);
     Replace(n, g_.node(list).outputs[0]);
   }
@@ -262,7 +263,7 @@ class Simplifier {
   // Returns whether nothing is left in a branch.
   bool DoesNothing(NodeId n) const {
     const auto& blocks = g_.node(n).blocks;
-    return g_.node(n).op == "prim::If" &&
+    return g_.node(n).op == op::kPrimIf &&
            std::all_of(blocks.begin(), blocks.end(), [&](BlockId b) { return g_.Nodes(b).empty(); });
   }
 

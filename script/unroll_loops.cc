@@ -9,6 +9,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "smelt/core/op/ops.h"
 
 namespace smelt {
 namespace {
@@ -24,8 +25,8 @@ bool IsTrue(const Graph& g, ValueId v) {
 bool LengthMatters(const Graph& g, ValueId list) {
   if (g.value(list).type.kind() != TypeKind::kList) return false;
   return absl::c_any_of(g.value(list).uses, [&](const Use& use) {
-    return use.user == g.block(g.top()).return_node || g.node(use.user).op == "prim::TupleConstruct" ||
-           g.node(use.user).op.name() == "aten::len";
+    return use.user == g.block(g.top()).return_node || g.node(use.user).op == op::kPrimTupleConstruct ||
+           g.node(use.user).op.name() == op::kLen;
   });
 }
 
@@ -51,7 +52,7 @@ struct Contents {
 };
 Contents ContentsOf(const Graph& g, BlockId b) {
   static const auto* const operators = new absl::flat_hash_set<std::string>{
-      "aten::nonzero", "aten::argwhere", "aten::nonzero_numpy", "aten::masked_select", "aten::index.Tensor"};
+      op::kNonzero, op::kArgwhere, op::kNonzeroNumpy, op::kMaskedSelect, op::kIndexTensor};
   Contents c;
   for (NodeId n : g.Nodes(b)) {
     const Node& node = g.node(n);
@@ -59,10 +60,10 @@ Contents ContentsOf(const Graph& g, BlockId b) {
     const Type* type = node.outputs.empty() ? nullptr : &g.value(node.outputs[0]).type;
     const bool sized = type != nullptr && type->IsTensor() && type->tensor().sizes;
     c.decides_sizes = c.decides_sizes || (operators->contains(node.op.full()) && !sized) ||
-                      (node.op.name() == "aten::where" && node.inputs.size() == 1) ||
+                      (node.op.name() == op::kWhere && node.inputs.size() == 1) ||
                       (ChangesFirstList(node.op) && LengthMatters(g, node.inputs[0]));
     c.fills_lists = c.fills_lists || (ChangesFirstList(node.op) && IsListOfNumbers(g.value(node.inputs[0]).type));
-    c.takes_elements = c.takes_elements || (node.op.full() == "aten::__getitem__.t" &&
+    c.takes_elements = c.takes_elements || (node.op.full() == op::kDunderGetitemT &&
                                             (HoldsTensors(*type) || type->kind() == TypeKind::kString));
     for (ValueId v : node.inputs) c.only_numbers = c.only_numbers && !HoldsTensors(g.value(v).type);
     c.only_numbers = c.only_numbers && !node.outputs.empty();  // what has no result does something
@@ -85,7 +86,7 @@ class Unroller {
   // Returns whether the loop was unrolled.
   bool Run(NodeId loop) {
     const Node& node = g_.node(loop);
-    if (node.op != "prim::Loop" || node.blocks.size() != 1 || node.inputs.size() < 2) return false;
+    if (node.op != op::kPrimLoop || node.blocks.size() != 1 || node.inputs.size() < 2) return false;
     const BlockId body = node.blocks[0];
     const std::optional<Expr> trips = GetIntExpr(g_, node.inputs[0]);
     if (!trips || !trips->IsConstant() || !IsTrue(g_, node.inputs[1]) || g_.results(body).empty() ||
