@@ -137,6 +137,10 @@ absl::StatusOr<std::shared_ptr<const Program>> Executable::Make(std::shared_ptr<
   auto p = std::shared_ptr<Executable>(new Executable());
   p->container_ = std::move(container);
   p->options_ = options;
+  // A weight that has been packed is rarely read in its place again.
+  p->library_ = std::make_shared<Library>([file = p->container_.get()](const PackedWeights::Source& weight) {
+    file->ReleasePages(weight.begin, weight.bytes);
+  });
   const std::string& name = p->container_->name();
   SMELT_ASSIGN_OR_RETURN(p->own_bundle_, LoadBundle(*p->container_));
   p->bundle_ = p->own_bundle_.get();
@@ -159,6 +163,7 @@ absl::StatusOr<std::shared_ptr<const Executable>> Executable::MakeCall(Executabl
   p->options_ = outer.options_;
   p->bundle_ = &bundle;
   p->kernels_ = outer.kernels_;
+  p->library_ = outer.library_;
   p->prepared_bytes_ = outer.prepared_bytes_;
   SMELT_RETURN_IF_ERROR(p->Init());
   p->prepared_bytes_ = nullptr;
@@ -624,7 +629,7 @@ bool Executable::IsCheapToPrepare(const LibraryRequest& request) {
   }
   const int64_t file = container_->file_bytes();
   if (cost > std::max(kMostOfOne, 4 * file) || *prepared_bytes_ > std::max(kMost, 64 * file) - cost ||
-      library_.packed_bytes() > 4 * file) {
+      library_->packed_bytes() > 4 * file) {
     return false;
   }
   *prepared_bytes_ += cost;
@@ -649,7 +654,7 @@ absl::Status Executable::PrepareLibraryCalls() {
         }
         absl::StatusOr<LibraryRequest> request = RequestOf(plan, call, values);
         if (!request.ok() || !IsCheapToPrepare(*request)) continue;
-        const absl::Status prepared = library_.Prepare(*request).status();
+        const absl::Status prepared = library_->Prepare(*request).status();
         if (prepared.code() == absl::StatusCode::kInvalidArgument) {
           return absl::DataLossError(absl::StrCat(step->source, ": ", prepared.message()));
         }

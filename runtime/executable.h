@@ -87,7 +87,7 @@ class Executable : public Program {
   // The calls of an eager-order plan.
   const std::vector<std::shared_ptr<const Executable>>& eager_calls(int plan) const { return eager_calls_[plan]; }
   KernelEntry kernel(int k) const { return (*kernels_)[k]; }
-  Library& library() const { return library_; }
+  Library& library() const { return *library_; }
   const ProgramOptions& options() const { return options_; }
 
   // Initial contents of a state storage; null if it has no bytes.
@@ -130,7 +130,7 @@ class Executable : public Program {
   std::vector<int> signature_exprs_;
   std::vector<uint8_t> arg_matters_, state_matters_;
   bool patterns_matter_ = false, writes_states_ = false;
-  mutable Library library_;
+  std::shared_ptr<Library> library_;  // shared with the calls of eager-order plans
   // During construction: the bytes of the operands of prepared library calls, including those of eager-order calls.
   int64_t own_prepared_bytes_ = 0;
   int64_t* prepared_bytes_ = &own_prepared_bytes_;

@@ -212,6 +212,17 @@ absl::StatusOr<const uint8_t*> Container::MapExecutable(int segment) const {
   return SystemError(name_, "map code as executable", errno);
 }
 
+void Container::ReleasePages(const void* begin, int64_t bytes) const {
+  if (fd_ < 0) return;
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t from = (reinterpret_cast<uintptr_t>(begin) + page - 1) / page * page;
+  const uintptr_t to = (reinterpret_cast<uintptr_t>(begin) + static_cast<uintptr_t>(bytes)) / page * page;
+  SMELT_CHECK(bytes >= 0 && static_cast<const uint8_t*>(begin) >= data_ &&
+              static_cast<const uint8_t*>(begin) + bytes <= data_ + size_);
+  // If the system refuses, the pages stay in memory.
+  if (from < to) madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTNEED);
+}
+
 absl::StatusOr<Container::WritableCopy> Container::MapWritable(int segment, int64_t offset, int64_t size) const {
   const Segment& s = segments_[segment];
   SMELT_CHECK(offset >= 0 && size >= 0 && offset <= s.size && size <= s.size - offset);

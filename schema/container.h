@@ -89,6 +89,10 @@ class Container {
   // private copy. The address stays valid as long as the container. Only for kCode, whose digest Open has checked.
   absl::StatusOr<const uint8_t*> MapExecutable(int segment) const;
 
+  // Gives the whole pages of [begin, begin + bytes) of the container back to the system. They are read from the file again
+  // when they are used. Does nothing for a container that is not mapped from a file.
+  void ReleasePages(const void* begin, int64_t bytes) const;
+
   // A private, writable view of bytes [offset, offset + size) of a segment: pages are copied when they are written. The
   // owner unmaps it. `data` has the alignment that offset has within the file, up to a page.
   struct WritableCopy {

@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <cstdio>
 #include <fstream>
+#include <sstream>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -82,6 +84,43 @@ TEST(ContainerTest, SegmentsLargerThanTheBufferStreamThrough) {
   EXPECT_EQ(std::string(reinterpret_cast<char*>(copy->data), 4000000), all.substr(5001, 4000000));
   copy->data[0] = '!';
   EXPECT_EQ((*c)->bytes(0)[5001], 'a');  // a private copy
+}
+
+// Returns how many KiB of the mapping that holds `address` are in this process's memory; -1 if the system does not tell.
+int64_t ResidentKib(const uint8_t* address) {
+  std::ifstream maps("/proc/self/smaps");
+  bool here = false;
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t from, to;
+    char dash;
+    long long kib;
+    if (std::istringstream(line) >> std::hex >> from >> dash >> to && dash == '-') {
+      here = from <= reinterpret_cast<uintptr_t>(address) && reinterpret_cast<uintptr_t>(address) < to;
+    } else if (here && std::sscanf(line.c_str(), "Rss: %lld kB", &kib) == 1) {
+      return kib;
+    }
+  }
+  return -1;
+}
+
+TEST(ContainerTest, ReleasedPagesLeaveMemoryAndAreReadAgain) {
+  ContainerWriter w = ContainerWriter::InMemory(ContentKind::kBundle);
+  const std::string weights(100000, 'w');
+  ASSERT_TRUE(w.Add(SegmentKind::kWeights, weights).ok());
+  const std::string bytes = w.FinishToString().value(), path = Temporary("released.smb");
+  std::ofstream(path, std::ios::binary) << bytes;
+  auto file = Container::Open(path, ContentKind::kBundle),
+       memory = Container::FromMemory(Bytes(bytes), ContentKind::kBundle);
+  ASSERT_TRUE(file.ok() && memory.ok());
+  ASSERT_EQ(Text((*file)->bytes(0)), weights);
+  const uint8_t* begin = (*file)->bytes(0).data();
+  EXPECT_GE(ResidentKib(begin), 97);
+  (*file)->ReleasePages(begin, 100000);
+  EXPECT_LE(ResidentKib(begin), 8);  // the pages of the header and of the table
+  EXPECT_EQ(Text((*file)->bytes(0)), weights);
+  // The only copy stays.
+  (*memory)->ReleasePages((*memory)->bytes(0).data(), 100000);
+  EXPECT_EQ(Text((*memory)->bytes(0)), weights);
 }
 
 TEST(ContainerTest, APipeGetsTheSameBytes) {

@@ -253,10 +253,10 @@ class ConvertedOp : public PreparedOp {
 };
 
 // Returns null if neither loops of sums nor oneDNN can compute it.
-std::unique_ptr<PreparedOp> MakeFastConvolution(const LibraryRequest& r, const ConvParams& p, int64_t* packed_bytes) {
+std::unique_ptr<PreparedOp> MakeFastConvolution(const LibraryRequest& r, const ConvParams& p, PackedWeights* packed) {
   if (IsPointwise(r, p)) return MakePointwiseConvolution(r);
   if (IsBetterSummed(r, p)) return MakeGroupedConvolution(r, p);
-  if (HasOnednn()) return MakeDnnlConvolution(r, p, packed_bytes);
+  if (HasOnednn()) return MakeDnnlConvolution(r, p, packed);
   return r.outputs[0].dtype == DType::kFloat32 ? MakeGemmConvolution(r, p) : nullptr;
 }
 
@@ -269,7 +269,7 @@ class NothingToDo : public PreparedOp {
 
 }  // namespace
 
-MakeResult MakeConvolution(const LibraryRequest& r, int64_t* packed_bytes) {
+MakeResult MakeConvolution(const LibraryRequest& r, PackedWeights* packed) {
   SMELT_RETURN_IF_ERROR(CheckArity(r, 2, 3, 1, 1, -1));
   SMELT_RETURN_IF_ERROR(SameRealDTypes(r));
   // Without input channels PyTorch makes no output channels, whatever the weight says.
@@ -284,7 +284,7 @@ MakeResult MakeConvolution(const LibraryRequest& r, int64_t* packed_bytes) {
   if (r.inputs[0].NumElements() == 0 || r.inputs[1].NumElements() == 0) {
     return std::unique_ptr<PreparedOp>(new NaiveConvolution(r, std::move(p)));
   }
-  if (auto op = MakeFastConvolution(r, p, packed_bytes)) return op;
+  if (auto op = MakeFastConvolution(r, p, packed)) return op;
   const DType t = r.outputs[0].dtype;
   if (t == DType::kFloat64) {
     const bool few = !p.transposed && r.outputs[0].sizes[1] <= kFewPerGroup * p.groups;
@@ -292,7 +292,7 @@ MakeResult MakeConvolution(const LibraryRequest& r, int64_t* packed_bytes) {
   }
   for (LibraryRequest inner : {ConvertedOp::Spread(r), ConvertedOp::Inner(r)}) {
     if (!IsFloating(t) || inner == r) continue;
-    if (auto op = MakeFastConvolution(inner, p, packed_bytes)) {
+    if (auto op = MakeFastConvolution(inner, p, packed)) {
       return std::unique_ptr<PreparedOp>(new ConvertedOp(r, std::move(inner), std::move(op)));
     }
   }

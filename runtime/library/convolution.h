@@ -72,9 +72,8 @@ bool HasZeroStride(const OperandShape& o);
 // channels before input channels.
 OperandShape GroupedWeight(const OperandShape& w, const ConvParams& p);
 
-// Uses oneDNN; null if oneDNN does not support it. `packed_bytes` grows by the bytes of a constant weight in oneDNN's
-// layout.
-std::unique_ptr<PreparedOp> MakeDnnlConvolution(const LibraryRequest& r, const ConvParams& p, int64_t* packed_bytes);
+// Uses oneDNN; null if oneDNN does not support it. A constant weight in oneDNN's layout comes from `packed`.
+std::unique_ptr<PreparedOp> MakeDnnlConvolution(const LibraryRequest& r, const ConvParams& p, PackedWeights* packed);
 
 // For float64 or float32, not transposed, with no empty operand and few results per group, at most kFewPerGroup.
 constexpr int64_t kFewPerGroup = 4;

@@ -169,7 +169,7 @@ class DnnlGradWeight : public PreparedOp {
 
 }  // namespace
 
-MakeResult MakeConvolutionBackward(const LibraryRequest& r, int64_t* packed_bytes) {
+MakeResult MakeConvolutionBackward(const LibraryRequest& r, PackedWeights* packed) {
   SMELT_RETURN_IF_ERROR(CheckArity(r, 3, 3, 0, 3, -1));
   SMELT_RETURN_IF_ERROR(SameRealDTypes(r));
   const OperandShape &grad = r.inputs[0], &in = r.inputs[1], &w = r.inputs[2];
@@ -186,7 +186,7 @@ MakeResult MakeConvolutionBackward(const LibraryRequest& r, int64_t* packed_byte
     inner.outputs = {r.outputs[0]};
     inner.ints = r.ints;
     inner.ints[3 * p.spatial] = p.transposed ? 0 : 1;
-    SMELT_ASSIGN_OR_RETURN(op->grad_input_, MakeConvolution(inner, packed_bytes));
+    SMELT_ASSIGN_OR_RETURN(op->grad_input_, MakeConvolution(inner, packed));
   }
   if (r.outputs.size() > 1 && r.outputs[1].present) {
     if (r.outputs[1].sizes != w.sizes)

@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "smelt/runtime/cpu.h"
 #include "smelt/runtime/library/convolution.h"
 #include "smelt/runtime/library/dnnl_exec.h"
@@ -76,9 +77,9 @@ LibraryRequest InTwoDims(LibraryRequest r) {
 
 class DnnlConvolution : public PreparedOp {
  public:
-  static std::unique_ptr<PreparedOp> Make(const LibraryRequest& r, const ConvParams& p, int64_t* packed_bytes) {
+  static std::unique_ptr<PreparedOp> Make(const LibraryRequest& r, const ConvParams& p, PackedWeights* packed) {
     // oneDNN has fast code for separate channels in two dims only.
-    if (p.spatial == 1 && p.groups > 1) return Make(InTwoDims(r), InTwoDims(p), packed_bytes);
+    if (p.spatial == 1 && p.groups > 1) return Make(InTwoDims(r), InTwoDims(p), packed);
     const DType t = r.outputs[0].dtype;
     if (t != DType::kFloat32 && !(t == DType::kBFloat16 && CpuHas("avx512bw") && CpuHas("avx512vl"))) return nullptr;
     if (HasZeroStride(r.inputs[0]) || HasZeroStride(r.inputs[1])) return nullptr;
@@ -89,7 +90,7 @@ class DnnlConvolution : public PreparedOp {
     op->has_bias_ = r.inputs.size() > 2 && r.inputs[2].present;
     if (op->has_bias_ && r.inputs[2].strides[0] != 1 && r.inputs[2].sizes[0] != 1) return nullptr;
     OneOmpThread one;
-    auto made = TryMakeDnnl([&] { return op->Plan(p, packed_bytes); });
+    auto made = TryMakeDnnl([&] { return op->Plan(p, packed); });
     if (!made || !*made) return nullptr;
     op->TellOfSlices();
     return op;
@@ -178,6 +179,14 @@ class DnnlConvolution : public PreparedOp {
   }
   // The number of source rows that one row of the result reads, including those that dilation skips.
   int64_t Reach(const ConvParams& p, int dim) const { return (Kernel(p, dim) - 1) * p.dilation[dim] + 1; }
+  static PackedWeights::Source SourceOf(const OperandShape& o) {
+    int64_t low = 0, high = 0;
+    for (int d = 0; d < o.rank(); ++d) {
+      const int64_t reach = (o.sizes[d] - 1) * o.strides[d];
+      (reach < 0 ? low : high) += reach;
+    }
+    return {o.constant + low * ItemSize(o.dtype), (high - low + 1) * ItemSize(o.dtype)};
+  }
   // The number of elements from the first of an image to behind its last.
   static int64_t Span(const OperandShape& o) {
     int64_t span = 1;
@@ -229,15 +238,14 @@ class DnnlConvolution : public PreparedOp {
     return library_internal::PaddingAfter(p, dim, Kernel(p, dim), in_.sizes[2 + dim], out_.sizes[2 + dim]);
   }
 
-  bool Plan(const ConvParams& p, int64_t* packed_bytes) {
+  bool Plan(const ConvParams& p, PackedWeights* packed) {
     // oneDNN has fast code for few layouts of the weights. The layout that the first slice chose may leave another,
     // smaller slice with loops that are a hundred times slower. Such a cut is not taken. Slices that are all alike are
     // always accepted.
     const std::vector<Cut> cuts = Cuts(p);
     memory::desc weights;
     for (size_t i = 0; i < cuts.size(); ++i) {
-      if (PlanSlices(p, cuts[i], /*any_code=*/i + 1 == cuts.size(), &weights))
-        return PackWeights(weights, packed_bytes);
+      if (PlanSlices(p, cuts[i], /*any_code=*/i + 1 == cuts.size(), &weights)) return PackWeights(weights, packed);
     }
     return false;
   }
@@ -316,14 +324,20 @@ class DnnlConvolution : public PreparedOp {
     return true;
   }
 
-  bool PackWeights(const memory::desc& chosen, int64_t* packed_bytes) {
+  bool PackWeights(const memory::desc& chosen, PackedWeights* packed) {
     reorder_weights_ = Relayout::Make(DescOf(weight_), chosen);
     if (reorder_weights_ == nullptr) return true;
     weights_bytes_ = reorder_weights_->to_bytes();
     if (weight_.constant == nullptr) return true;
-    packed_ = AllocateAligned(weights_bytes_);
-    if (packed_ == nullptr || !reorder_weights_->Run(weight_.constant, packed_.get())) return false;
-    *packed_bytes += weights_bytes_;
+    auto made = packed->Get(
+        SourceOf(weight_),
+        absl::StrCat(Name(weight_.dtype), " ", LayoutName(DescOf(weight_)), " as ", LayoutName(chosen)), weights_bytes_,
+        [&](char* to) {
+          return reorder_weights_->Run(weight_.constant, to) ? absl::OkStatus()
+                                                             : absl::InternalError("oneDNN cannot pack a weight");
+        });
+    if (!made.ok()) return false;
+    packed_ = *std::move(made);
     return true;
   }
 
@@ -334,14 +348,14 @@ class DnnlConvolution : public PreparedOp {
   std::vector<Primitive> primitives_;
   std::vector<Slice> slices_;
   std::unique_ptr<Relayout> reorder_weights_;
-  AlignedBuffer packed_;
+  std::shared_ptr<const char> packed_;
   int64_t weights_bytes_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<PreparedOp> MakeDnnlConvolution(const LibraryRequest& r, const ConvParams& p, int64_t* packed_bytes) {
-  return DnnlConvolution::Make(r, p, packed_bytes);
+std::unique_ptr<PreparedOp> MakeDnnlConvolution(const LibraryRequest& r, const ConvParams& p, PackedWeights* packed) {
+  return DnnlConvolution::Make(r, p, packed);
 }
 
 }  // namespace smelt::library_internal

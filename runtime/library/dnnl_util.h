@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "oneapi/dnnl/dnnl.hpp"
@@ -85,6 +86,9 @@ auto TryMakeDnnl(F f) -> std::optional<decltype(f())> {
   munmap(room, kRoom);
   return TryDnnl(std::move(f));
 }
+
+// Returns a text that is the same for equal layouts only.
+std::string LayoutName(const dnnl::memory::desc& layout);
 
 inline dnnl::primitive_attr UserScratchpad() {
   dnnl::primitive_attr attr;

@@ -214,6 +214,6 @@ MakeResult FactorizationOp::Make(const LibraryRequest& r) {
 
 }  // namespace
 
-MakeResult MakeFactorization(const LibraryRequest& r, int64_t*) { return FactorizationOp::Make(r); }
+MakeResult MakeFactorization(const LibraryRequest& r, PackedWeights*) { return FactorizationOp::Make(r); }
 
 }  // namespace smelt::library_internal

@@ -417,6 +417,6 @@ class FourierOp : public PreparedOp {
 
 }  // namespace
 
-MakeResult MakeFourier(const LibraryRequest& r, int64_t*) { return FourierOp::Make(r); }
+MakeResult MakeFourier(const LibraryRequest& r, PackedWeights*) { return FourierOp::Make(r); }
 
 }  // namespace smelt::library_internal

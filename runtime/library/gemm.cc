@@ -288,14 +288,18 @@ void PackRight(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_co
   for (int64_t j0 = 0; j0 < all; j0 += width) {
     const int64_t columns = std::clamp<int64_t>(n - j0, 0, width);
     float* to = packed + j0 * k;
-    // Follows the operand's lines: a row of the panel, or one column after the other.
+    // Follows the operand's lines: a row of the panel, or a line of one column after the other.
     if (b_col == 1 || b_row != 1) {
       for (int64_t i = 0; i < k; ++i) {
         for (int64_t j = 0; j < columns; ++j) to[i * width + j] = b[i * b_row + (j0 + j) * b_col];
       }
     } else {
-      for (int64_t j = 0; j < columns; ++j) {
-        for (int64_t i = 0; i < k; ++i) to[i * width + j] = b[i * b_row + (j0 + j) * b_col];
+      constexpr int64_t kElements = kLine / static_cast<int64_t>(sizeof(float));
+      for (int64_t i0 = 0; i0 < k; i0 += kElements) {
+        const int64_t end = std::min(k, i0 + kElements);
+        for (int64_t j = 0; j < columns; ++j) {
+          for (int64_t i = i0; i < end; ++i) to[i * width + j] = b[i + (j0 + j) * b_col];
+        }
       }
     }
     for (int64_t i = 0; i < k; ++i) std::fill(to + i * width + columns, to + (i + 1) * width, 0.0f);

@@ -1,8 +1,8 @@
 #include "smelt/runtime/library/library.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
-#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -37,8 +37,16 @@ const LibraryEntry* FindOp(absl::string_view name) {
   return nullptr;
 }
 
-// Sizes from data come and go. Beyond this many entries the cache starts afresh.
-constexpr size_t kMaxPrepared = 8192;
+// Sizes from data come and go. Beyond this many bytes the ops that were not used for longest leave the cache.
+constexpr int64_t kMostCached = int64_t{64} << 20;
+
+// Returns an estimate of the memory that an op keeps besides packed constants: generated code, and the tables of Fourier
+// transforms, which take up to twenty times the memory of the signal. CheckShapes bounds it.
+int64_t PreparedBytes(const LibraryRequest& r) {
+  constexpr int64_t kCode = 1 << 16, kTables = 20;
+  if (r.op != "fourier") return kCode;
+  return kCode + kTables * ItemSize(r.inputs[0].dtype) * r.inputs[0].NumElements();
+}
 
 // Shapes may come from a hostile file: beyond these bounds products and addresses could overflow.
 absl::Status CheckShapes(const LibraryRequest& r) {
@@ -74,34 +82,31 @@ absl::StatusOr<std::shared_ptr<const PreparedOp>> Library::Prepare(const Library
   {
     std::lock_guard<std::mutex> lock(mutex_);
     auto it = cache_.find(request);
-    if (it != cache_.end()) return it->second;
+    if (it != cache_.end()) {
+      used_.splice(used_.begin(), used_, it->second.used);
+      return it->second.op;
+    }
   }
   const LibraryEntry* entry = FindOp(request.op);
   if (entry == nullptr)
     return absl::UnimplementedError(absl::StrCat("there is no library operator \"", request.op, "\""));
   SMELT_RETURN_IF_ERROR(CheckShapes(request));
-  int64_t packed = 0;
-  SMELT_ASSIGN_OR_RETURN(std::unique_ptr<PreparedOp> made, entry->make(request, &packed));
-  // The map takes over a complete element, because it cannot hold one that throws while it is made.
+  SMELT_ASSIGN_OR_RETURN(std::unique_ptr<PreparedOp> made, entry->make(request, &packed_));
   std::shared_ptr<const PreparedOp> op = std::move(made);
-  LibraryRequest key = request;
+  std::list<const LibraryRequest*> used(1);  // whatever may lack memory comes before the first change
   std::lock_guard<std::mutex> lock(mutex_);
-  if (cache_.size() >= kMaxPrepared) cache_.clear();
-  try {
-    auto [it, fresh] = cache_.try_emplace(std::move(key), std::move(op));
-    if (fresh) packed_bytes_ += packed;
-    return it->second;
-  } catch (const std::bad_alloc&) {
-    // Once its growth has failed, Abseil's table cannot even be destroyed. It begins afresh, and the process loses
-    // what the table held.
-    new (&cache_) decltype(cache_)();
-    throw;
+  auto [it, fresh] = cache_.try_emplace(request, Cached{op, PreparedBytes(request), used.begin()});
+  if (!fresh) return it->second.op;  // another thread was faster
+  used.front() = &it->first;
+  used_.splice(used_.begin(), used);
+  cached_bytes_ += it->second.bytes;
+  while (cached_bytes_ > kMostCached && used_.size() > 1) {
+    const auto last = cache_.find(*used_.back());
+    cached_bytes_ -= last->second.bytes;
+    used_.pop_back();
+    cache_.erase(last);
   }
-}
-
-int64_t Library::packed_bytes() const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return packed_bytes_;
+  return op;
 }
 
 namespace library_internal {

@@ -14,17 +14,22 @@
 #define SMELT_RUNTIME_LIBRARY_LIBRARY_H_
 
 #include <cstdint>
+#include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "smelt/core/tensor/dtype.h"
+#include "smelt/runtime/library/packed_weights.h"
 #include "smelt/runtime/strided.h"
 #include "smelt/runtime/thread_pool.h"
 
@@ -116,17 +121,31 @@ class PreparedOp {
 
 class Library {
  public:
+  // `on_packed` is called after a constant operand was packed (packed_weights.h).
+  explicit Library(std::function<void(const PackedWeights::Source&)> on_packed = nullptr)
+      : packed_(std::move(on_packed)) {}
+
   // Returns the op from the cache, or makes it. Thread-safe. Returns kUnimplemented if there is no such op, or not for
-  // these dtypes, and kInvalidArgument for shapes that do not fit each other.
+  // these dtypes, and kInvalidArgument for shapes that do not fit each other. The cache keeps the ops that were used
+  // last, of about 64 MiB; packed constants do not count, because all ops share them.
   absl::StatusOr<std::shared_ptr<const PreparedOp>> Prepare(const LibraryRequest& request);
 
   // Returns the memory of packed constants.
-  int64_t packed_bytes() const;
+  int64_t packed_bytes() const { return packed_.bytes(); }
 
  private:
-  mutable std::mutex mutex_;
-  absl::flat_hash_map<LibraryRequest, std::shared_ptr<const PreparedOp>> cache_;
-  int64_t packed_bytes_ = 0;
+  struct Cached {
+    std::shared_ptr<const PreparedOp> op;
+    int64_t bytes = 0;
+    std::list<const LibraryRequest*>::iterator used;
+  };
+
+  PackedWeights packed_;
+  std::mutex mutex_;
+  // A hash table of the standard library: one of Abseil cannot be used or destroyed once it lacked memory to grow.
+  std::unordered_map<LibraryRequest, Cached, absl::Hash<LibraryRequest>> cache_;
+  std::list<const LibraryRequest*> used_;  // the last one first
+  int64_t cached_bytes_ = 0;
 };
 
 // Returns whether an op of that name exists.
@@ -135,17 +154,17 @@ bool IsLibraryOp(absl::string_view op);
 namespace library_internal {
 
 using MakeResult = absl::StatusOr<std::unique_ptr<PreparedOp>>;
-// `packed_bytes` grows by the bytes that the op keeps.
-MakeResult MakeMatmul(const LibraryRequest& r, int64_t* packed_bytes);
-MakeResult MakeConvolution(const LibraryRequest& r, int64_t* packed_bytes);
-MakeResult MakeConvolutionBackward(const LibraryRequest& r, int64_t* packed_bytes);
-MakeResult MakeFactorization(const LibraryRequest& r, int64_t* packed_bytes);
-MakeResult MakeFourier(const LibraryRequest& r, int64_t* packed_bytes);
-MakeResult MakeOrthogonal(const LibraryRequest& r, int64_t* packed_bytes);
+// Constant operands in other layouts come from `packed`.
+MakeResult MakeMatmul(const LibraryRequest& r, PackedWeights* packed);
+MakeResult MakeConvolution(const LibraryRequest& r, PackedWeights* packed);
+MakeResult MakeConvolutionBackward(const LibraryRequest& r, PackedWeights* packed);
+MakeResult MakeFactorization(const LibraryRequest& r, PackedWeights* packed);
+MakeResult MakeFourier(const LibraryRequest& r, PackedWeights* packed);
+MakeResult MakeOrthogonal(const LibraryRequest& r, PackedWeights* packed);
 
 struct LibraryEntry {
   const char* name;
-  MakeResult (*make)(const LibraryRequest& r, int64_t* packed_bytes);
+  MakeResult (*make)(const LibraryRequest& r, PackedWeights* packed);
 };
 // The operators of one subject, as its source lists them.
 absl::Span<const LibraryEntry> SortingOps();

@@ -78,7 +78,9 @@ absl::Status Call(std::string op, std::vector<Tensor> inputs, std::vector<Tensor
   }
   r.ints = std::move(ints);
   r.floats = std::move(floats);
-  auto prepared = library->Prepare(r);
+  // A constant outlives its library: here, the call.
+  Library of_this_call;
+  auto prepared = (constant_input < 0 ? *library : of_this_call).Prepare(r);
   if (!prepared.ok()) return prepared.status();
   return (*prepared)->Run(LibraryContext{pool, threads}, in, out);
 }
@@ -305,11 +307,11 @@ TEST(MatmulTest, ARowTimesAWeightHasTheSameBitsAmongAnyNumberOfRows) {
     for (int layout = 0; layout < 4; ++layout) {
       const Tensor b = Fill(Matrix(DType::kFloat32, k, n, layout), uniform);
       const Tensor bias = Fill(Tensor::EmptyStrided(DType::kFloat32, {n}, {1}), uniform);
-      const Tensor all = Fill(Matrix(DType::kFloat32, 128, k, layout), uniform);
-      Tensor of_all = Matrix(DType::kFloat32, 128, n, layout % 2 * 2);
+      const Tensor all = Fill(Matrix(DType::kFloat32, 300, k, layout), uniform);
+      Tensor of_all = Matrix(DType::kFloat32, 300, n, layout % 2 * 2);
       ASSERT_TRUE(Call("matmul", {all, b, bias}, {of_all}, {}, {}, 1).ok());
-      for (int m : {5, 6, 7, 24, 65}) {
-        const int first = 128 - m;
+      for (int m : {5, 6, 7, 24, 65, 200}) {
+        const int first = 300 - m;
         const Tensor some(all.storage(), DType::kFloat32,
                           Geometry{{m, k}, {all.strides()[0], all.strides()[1]}, first * all.strides()[0]});
         Tensor of_some = Matrix(DType::kFloat32, m, n, 2);
@@ -319,10 +321,59 @@ TEST(MatmulTest, ARowTimesAWeightHasTheSameBitsAmongAnyNumberOfRows) {
         }
       }
       double sum = At(bias, {n - 1});
-      for (int i = 0; i < k; ++i) sum += At(all, {127, i}) * At(b, {i, n - 1});
-      EXPECT_NEAR(At(of_all, {127, n - 1}), sum, 1e-5 * std::sqrt(k));
+      for (int i = 0; i < k; ++i) sum += At(all, {299, i}) * At(b, {i, n - 1});
+      EXPECT_NEAR(At(of_all, {299, n - 1}), sum, 1e-5 * std::sqrt(k));
     }
   }
+}
+
+LibraryRequest ProductOf(DType t, int64_t rows, const Tensor& weight) {
+  const int64_t k = weight.sizes()[0], n = weight.sizes()[1];
+  LibraryRequest r;
+  r.op = "matmul";
+  r.inputs = {{true, t, {rows, k}, {k, 1}}, ShapeOf(weight, /*constant=*/true), {}};
+  r.outputs = {{true, t, {rows, n}, {n, 1}}};
+  return r;
+}
+
+TEST(MatmulTest, ProductsOfAnyNumberOfRowsShareOnePackedWeight) {
+  const Tensor weight = Fill(Matrix(DType::kFloat32, 300, 200, 1));
+  Library library;
+  for (const int64_t rows : {3, 17, 64, 128, 129, 500, 3000}) {
+    ASSERT_TRUE(library.Prepare(ProductOf(DType::kFloat32, rows, weight)).ok());
+    // 200 columns are padded to whole panels of 64.
+    EXPECT_EQ(library.packed_bytes(), 300 * 256 * 4) << rows;
+  }
+}
+
+TEST(MatmulTest, TilesOfAProductOfHalvesShareTheirPackedWeights) {
+  const Tensor weight = Fill(Matrix(DType::kBFloat16, 512, 512, 1));
+  Library library;
+  // Few rows are cut by columns, many by rows.
+  for (const int64_t least : {20, 64}) {
+    ASSERT_TRUE(library.Prepare(ProductOf(DType::kBFloat16, least, weight)).ok());
+    const int64_t packed = library.packed_bytes();
+    for (const int64_t rows : {least + 7, 2 * least, 3 * least}) {
+      ASSERT_TRUE(library.Prepare(ProductOf(DType::kBFloat16, rows, weight)).ok());
+      EXPECT_EQ(library.packed_bytes(), packed) << rows;
+    }
+  }
+}
+
+TEST(LibraryTest, OpsThatWereNotUsedForLongestLeaveTheCache) {
+  const Tensor weight = Fill(Matrix(DType::kFloat32, 8, 8, 0));
+  Library library;
+  const auto prepare = [&](int64_t rows) {
+    auto op = library.Prepare(ProductOf(DType::kFloat32, rows, weight));
+    return op.ok() ? std::weak_ptr<const PreparedOp>(*op) : std::weak_ptr<const PreparedOp>();
+  };
+  const auto first = prepare(1), second = prepare(2);
+  for (int64_t rows = 3; rows < 5000; ++rows) {
+    prepare(rows);
+    prepare(1);
+  }
+  EXPECT_FALSE(first.expired());
+  EXPECT_TRUE(second.expired());
 }
 
 TEST_P(MatmulTest, UpToFourRowsTimesAMatrixOfAnySizeHaveTheSameBitsEach) {

@@ -49,7 +49,7 @@ class EmptyMatmul : public PreparedOp {
 
 }  // namespace
 
-MakeResult MakeMatmul(const LibraryRequest& r, int64_t* packed_bytes) {
+MakeResult MakeMatmul(const LibraryRequest& r, PackedWeights* packed) {
   SMELT_ASSIGN_OR_RETURN(MatmulProblem p, UnderstandMatmul(r));
   const OperandShape& c = r.outputs[0];
   if (c.NumElements() == 0 || p.k == 0) return std::unique_ptr<PreparedOp>(new EmptyMatmul(r, p.beta));
@@ -58,12 +58,11 @@ MakeResult MakeMatmul(const LibraryRequest& r, int64_t* packed_bytes) {
     case DType::kFloat32:
     case DType::kFloat16:
     case DType::kBFloat16:
-      return MakeTiledMatmul(std::move(p), c.IsDense(), packed_bytes);
+      return MakeTiledMatmul(std::move(p), c.IsDense(), packed);
     case DType::kBool:
       return absl::UnimplementedError("matmul of bool");
     case DType::kInt8:
-      if (p.out_dtype == DType::kInt32 && HasExactInt8(p))
-        return MakeTiledMatmul(std::move(p), c.IsDense(), packed_bytes);
+      if (p.out_dtype == DType::kInt32 && HasExactInt8(p)) return MakeTiledMatmul(std::move(p), c.IsDense(), packed);
       [[fallthrough]];
     default:
       return MakeDirectMatmul(std::move(p));

@@ -73,7 +73,7 @@ inline bool IsSmallMatmul(const MatmulProblem& p) {
 MakeResult MakeDirectMatmul(MatmulProblem p);
 // Computes tiles with oneDNN, and a few rows and packed weights with our own loops, for float32, bfloat16, float16, and
 // int8 with results in int32. `dense` says whether the result is dense.
-MakeResult MakeTiledMatmul(MatmulProblem p, bool dense, int64_t* packed_bytes);
+MakeResult MakeTiledMatmul(MatmulProblem p, bool dense, PackedWeights* packed);
 // Returns whether this machine adds products of int8 in 32 bits: pairs of them do not fit in 16.
 bool HasExactInt8(const MatmulProblem& p);
 

@@ -178,6 +178,6 @@ MakeResult OrthogonalOp::Make(const LibraryRequest& r) {
 
 }  // namespace
 
-MakeResult MakeOrthogonal(const LibraryRequest& r, int64_t*) { return OrthogonalOp::Make(r); }
+MakeResult MakeOrthogonal(const LibraryRequest& r, PackedWeights*) { return OrthogonalOp::Make(r); }
 
 }  // namespace smelt::library_internal

@@ -95,7 +95,7 @@ std::vector<char*> Addresses(const OperandShape& o, char* data) {
 
 }  // namespace
 
-MakeResult MakeCountNonzero(const LibraryRequest& r, int64_t*) {
+MakeResult MakeCountNonzero(const LibraryRequest& r, PackedWeights*) {
   SMELT_RETURN_IF_ERROR(CheckArity(r, 1, 1, 1, 1, 0));
   SMELT_RETURN_IF_ERROR(IsCount(r, r.outputs[0]));
   return Make([in = r.inputs[0]](auto inputs, auto outputs) {
@@ -108,7 +108,7 @@ MakeResult MakeCountNonzero(const LibraryRequest& r, int64_t*) {
   });
 }
 
-MakeResult MakeNonzero(const LibraryRequest& r, int64_t*) {
+MakeResult MakeNonzero(const LibraryRequest& r, PackedWeights*) {
   SMELT_RETURN_IF_ERROR(CheckArity(r, 1, 1, 1, 1, 0));
   const OperandShape& out = r.outputs[0];
   if (out.rank() != 2 || out.sizes[1] != r.inputs[0].rank() || out.dtype != DType::kInt64) {
@@ -132,7 +132,7 @@ MakeResult MakeNonzero(const LibraryRequest& r, int64_t*) {
   });
 }
 
-MakeResult MakeMaskedSelect(const LibraryRequest& r, int64_t*) {
+MakeResult MakeMaskedSelect(const LibraryRequest& r, PackedWeights*) {
   SMELT_RETURN_IF_ERROR(CheckArity(r, 2, 2, 1, 1, 0));
   const OperandShape &in = r.inputs[0], &mask = r.inputs[1], &out = r.outputs[0];
   if (mask.sizes != in.sizes || mask.dtype != DType::kBool || out.rank() != 1 || out.dtype != in.dtype) {
@@ -162,7 +162,7 @@ MakeResult MakeMaskedSelect(const LibraryRequest& r, int64_t*) {
   });
 }
 
-MakeResult MakeMaskedScatter(const LibraryRequest& r, int64_t*) {
+MakeResult MakeMaskedScatter(const LibraryRequest& r, PackedWeights*) {
   SMELT_RETURN_IF_ERROR(CheckArity(r, 3, 3, 1, 1, 0));
   const OperandShape &in = r.inputs[0], &mask = r.inputs[1], &source = r.inputs[2], &out = r.outputs[0];
   if (mask.sizes != in.sizes || out.sizes != in.sizes || mask.dtype != DType::kBool || source.dtype != in.dtype ||
@@ -276,7 +276,7 @@ absl::Status FillRuns(const OperandShape& in, char* data, const OperandShape& va
 
 }  // namespace
 
-MakeResult MakeUniqueCount(const LibraryRequest& r, int64_t*) {
+MakeResult MakeUniqueCount(const LibraryRequest& r, PackedWeights*) {
   SMELT_RETURN_IF_ERROR(CheckArity(r, 1, 1, 1, 1, 1));
   SMELT_RETURN_IF_ERROR(IsCount(r, r.outputs[0]));
   if (IsComplex(r.inputs[0].dtype)) return absl::UnimplementedError("unique of complex numbers");
@@ -289,7 +289,7 @@ MakeResult MakeUniqueCount(const LibraryRequest& r, int64_t*) {
   });
 }
 
-MakeResult MakeUnique(const LibraryRequest& r, int64_t*) {
+MakeResult MakeUnique(const LibraryRequest& r, PackedWeights*) {
   SMELT_RETURN_IF_ERROR(CheckArity(r, 1, 1, 1, 3, 1));
   LibraryRequest full = r;
   full.outputs.resize(3);
@@ -327,7 +327,7 @@ MakeResult MakeUnique(const LibraryRequest& r, int64_t*) {
   });
 }
 
-MakeResult MakeBincount(const LibraryRequest& r, int64_t*) {
+MakeResult MakeBincount(const LibraryRequest& r, PackedWeights*) {
   SMELT_RETURN_IF_ERROR(CheckArity(r, 1, 2, 1, 1, 0));
   LibraryRequest full = r;
   full.inputs.resize(2);

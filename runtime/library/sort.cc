@@ -403,14 +403,14 @@ class SearchSorted : public PreparedOp {
 
 }  // namespace
 
-MakeResult MakeSort(const LibraryRequest& r, int64_t*) {
+MakeResult MakeSort(const LibraryRequest& r, PackedWeights*) {
   SMELT_RETURN_IF_ERROR(CheckArity(r, 1, 1, 0, 2, 3));
   LibraryRequest full = r;
   full.outputs.resize(2);
   return LineOp::Make(full, LineOp::Kind::kSort, r.ints[0], 0, r.ints[1] != 0, true);
 }
 
-MakeResult MakeTopK(const LibraryRequest& r, int64_t*) {
+MakeResult MakeTopK(const LibraryRequest& r, PackedWeights*) {
   SMELT_RETURN_IF_ERROR(CheckArity(r, 1, 1, 0, 2, 4));
   LibraryRequest full = r;
   full.outputs.resize(2);
@@ -425,12 +425,12 @@ MakeResult MakePick(const LibraryRequest& r, LineOp::Kind kind) {
   return LineOp::Make(full, kind, r.ints[0], r.ints[1], false, true);
 }
 }  // namespace
-MakeResult MakeKthValue(const LibraryRequest& r, int64_t*) { return MakePick(r, LineOp::Kind::kKthValue); }
-MakeResult MakeMedian(const LibraryRequest& r, int64_t*) { return MakePick(r, LineOp::Kind::kMedian); }
-MakeResult MakeNanMedian(const LibraryRequest& r, int64_t*) { return MakePick(r, LineOp::Kind::kNanMedian); }
-MakeResult MakeMode(const LibraryRequest& r, int64_t*) { return MakePick(r, LineOp::Kind::kMode); }
+MakeResult MakeKthValue(const LibraryRequest& r, PackedWeights*) { return MakePick(r, LineOp::Kind::kKthValue); }
+MakeResult MakeMedian(const LibraryRequest& r, PackedWeights*) { return MakePick(r, LineOp::Kind::kMedian); }
+MakeResult MakeNanMedian(const LibraryRequest& r, PackedWeights*) { return MakePick(r, LineOp::Kind::kNanMedian); }
+MakeResult MakeMode(const LibraryRequest& r, PackedWeights*) { return MakePick(r, LineOp::Kind::kMode); }
 
-MakeResult MakeSearchSorted(const LibraryRequest& r, int64_t*) {
+MakeResult MakeSearchSorted(const LibraryRequest& r, PackedWeights*) {
   SMELT_RETURN_IF_ERROR(CheckArity(r, 2, 3, 1, 1, 1));
   const OperandShape &sorted = r.inputs[0], &values = r.inputs[1], &out = r.outputs[0];
   const OperandShape sorter = r.inputs.size() > 2 ? r.inputs[2] : OperandShape();

@@ -53,14 +53,14 @@ class TiledMatmul : public PreparedOp {
   struct Tile {
     int64_t m0, m, n0, n;
     int primitive;
-    AlignedBuffer packed;  // constant right operand
+    std::shared_ptr<const char> packed;  // constant right operand
   };
 
   // `dense` says whether c is dense.
-  static MakeResult Make(MatmulProblem p, bool dense, int64_t* packed_bytes) {
+  static MakeResult Make(MatmulProblem p, bool dense, PackedWeights* packed) {
     auto op = std::unique_ptr<TiledMatmul>(new TiledMatmul());
     op->p_ = std::move(p);
-    SMELT_RETURN_IF_ERROR(op->Plan(packed_bytes));
+    SMELT_RETURN_IF_ERROR(op->Plan(packed));
     if (dense) op->TellOfRows();
     return std::unique_ptr<PreparedOp>(std::move(op));
   }
@@ -80,8 +80,14 @@ class TiledMatmul : public PreparedOp {
       const char* bb = b + p_.BatchOffset(p_.b_batch, batch) * item;
       char* cb = c + p_.BatchOffset(p_.c_batch, batch) * out_item;
       const char* biasb = bias == nullptr ? nullptr : bias + p_.BatchOffset(p_.bias_batch, batch) * out_item;
-      if (panels_ != nullptr) return RunPacked(tiles_[i % tiles], ab, cb, biasb);
-      const bool ok = gemv_ ? RunGemv(i % tiles, ab, bb, cb, biasb) : RunTile(tiles_[i % tiles], ab, bb, cb, biasb);
+      bool ok = true;
+      if (gemv_) {
+        ok = RunGemv(i % tiles, ab, bb, cb, biasb);
+      } else if (panels_ != nullptr) {
+        RunPacked(tiles_[i % tiles], ab, cb, biasb);
+      } else {
+        ok = RunTile(tiles_[i % tiles], ab, bb, cb, biasb);
+      }
       if (!ok) failed.store(true, std::memory_order_relaxed);
       if (!ok || part_unit_ == 0 || context.listener == nullptr) return;
       const Tile& t = tiles_[i % tiles];
@@ -93,7 +99,7 @@ class TiledMatmul : public PreparedOp {
   int64_t PartUnit() const override { return part_unit_; }
 
  private:
-  absl::Status Plan(int64_t* packed_bytes) {
+  absl::Status Plan(PackedWeights* packed) {
     MatmulProblem& p = p_;
     const int item = ItemSize(p.dtype);
     const bool integers = p.dtype == DType::kInt8;
@@ -108,7 +114,7 @@ class TiledMatmul : public PreparedOp {
       gemv_tiles_ = (p.n + gemv_columns_ - 1) / gemv_columns_;
       return absl::OkStatus();
     }
-    if (PacksItself()) return PlanPacked(packed_bytes);
+    if (PacksItself()) return PlanPacked(packed);
     // oneDNN needs AVX-512 for bfloat16 and lacks float16 on a CPU. Such products are then computed in float32 and
     // rounded once. So are sums of an odd number of products of bfloat16: oneDNN multiplies the last factor once more,
     // by the zero that pads the other operand, and infinity becomes NaN.
@@ -127,9 +133,13 @@ class TiledMatmul : public PreparedOp {
     dense_c_ = result_ != p.out_dtype || !p.c.RowMajor();
     // The parts are whole rows where there are enough, since oneDNN's best implementation wants whole rows of the
     // result, and 64 rows where there are 128: each tile reads all of b.
-    const int64_t parts = Parts();
+    //
+    // The columns of a constant operand are cut in the same way for all numbers of rows below kFewRows, so that these
+    // products share its packed parts.
+    constexpr int64_t kFewRows = 64;
+    const int64_t parts = Parts(p.b_constant != nullptr && p.m < kFewRows ? kFewRows - 1 : p.m);
     int64_t m_step = p.m, n_step = p.n;
-    if (p.m >= 64 && (parts > 1 || p.m > RowsInCache())) {
+    if (p.m >= kFewRows && (parts > 1 || p.m > RowsInCache())) {
       m_step = std::max<int64_t>(((p.m + parts - 1) / parts + 15) / 16 * 16, p.m >= 128 ? 64 : 32);
       m_step = std::min(m_step, RowsInCache());
     } else if (parts > 1) {
@@ -143,7 +153,7 @@ class TiledMatmul : public PreparedOp {
         t.n0 = n0;
         t.m = std::min(m_step, p.m - m0);
         t.n = std::min(n_step, p.n - n0);
-        if (!own_) SMELT_RETURN_IF_ERROR(MakePrimitive(t, packed_bytes));
+        if (!own_) SMELT_RETURN_IF_ERROR(MakePrimitive(t, packed));
         tiles_.push_back(std::move(t));
       }
     }
@@ -161,14 +171,13 @@ class TiledMatmul : public PreparedOp {
   // Tiles of whole rows of a dense result are contiguous.
   void TellOfRows() {
     const bool rows = std::all_of(tiles_.begin(), tiles_.end(), [&](const Tile& t) { return t.n == p_.n; });
-    if (!gemv_ && panels_ == nullptr && rows && !p_.swapped && p_.c.RowMajor() && p_.c.row_stride == p_.n)
-      part_unit_ = p_.n;
+    if (!gemv_ && rows && !p_.swapped && p_.c.RowMajor() && p_.c.row_stride == p_.n) part_unit_ = p_.n;
   }
 
   // The number of tiles, by the work of the product: about 8 million multiplications each, at most 64 tiles.
-  int64_t Parts() const {
+  int64_t Parts(int64_t rows) const {
     if (p_.batches > 16) return 1;
-    const double work = static_cast<double>(p_.m) * static_cast<double>(p_.n) * static_cast<double>(p_.k);
+    const double work = static_cast<double>(rows) * static_cast<double>(p_.n) * static_cast<double>(p_.k);
     return static_cast<int64_t>(std::min(64.0, std::max(1.0, work / 8e6)));
   }
 
@@ -185,22 +194,46 @@ class TiledMatmul : public PreparedOp {
     return p_.b.RowMajor() && elements >= kFewCopied && elements <= kMostCopied ? 2 * kGemvRows : kGemvRows;
   }
 
-  // With few rows, weights come from memory as they are used, which takes the library longer than the arithmetic.
-  bool PacksItself() const {
-    constexpr int64_t kMostRows = 128;
-    return p_.dtype == DType::kFloat32 && p_.b_constant != nullptr && p_.m <= kMostRows && p_.c.RowMajor();
+  // One packed form serves products of any number of rows. With few rows, weights come from memory as they are used,
+  // which takes the library longer than the arithmetic; with many, it is no faster.
+  bool PacksItself() const { return p_.dtype == DType::kFloat32 && p_.b_constant != nullptr && p_.c.RowMajor(); }
+
+  // The memory of columns [n0, n0 + n) of the constant right operand.
+  PackedWeights::Source SourceOf(int64_t n0, int64_t n) const {
+    const int64_t item = ItemSize(p_.dtype);
+    int64_t low = n0 * p_.b.col_stride, high = low;
+    for (const int64_t reach : {(n - 1) * p_.b.col_stride, (p_.k - 1) * p_.b.row_stride}) {
+      (reach < 0 ? low : high) += reach;
+    }
+    return {p_.b_constant + low * item, (high - low + 1) * item};
+  }
+  // The part of a packed form's name that says which elements it holds.
+  std::string NameOfPart(int64_t n0, int64_t n) const {
+    return absl::StrCat(p_.k, "x", n, " from ", n0, " by ", p_.b.row_stride, ",", p_.b.col_stride, " ", Name(p_.dtype),
+                        " ");
   }
 
-  // Tiles are whole panels, and only some rows each if there are too few panels.
-  absl::Status PlanPacked(int64_t* packed_bytes) {
+  // With few rows, tiles are whole panels, and only some rows each if there are too few panels. With many, they are
+  // rows that stay in the second cache while all panels pass by.
+  absl::Status PlanPacked(PackedWeights* packed) {
     MatmulProblem& p = p_;
-    panels_ = AllocateAligned(PackedElements(p.k, p.n) * static_cast<int64_t>(sizeof(float)));
-    if (panels_ == nullptr) return absl::ResourceExhaustedError("no memory for packed weights");
-    PackRight(p.k, p.n, reinterpret_cast<const float*>(p.b_constant), p.b.row_stride, p.b.col_stride,
-              reinterpret_cast<float*>(panels_.get()));
-    *packed_bytes += PackedElements(p.k, p.n) * static_cast<int64_t>(sizeof(float));
+    SMELT_ASSIGN_OR_RETURN(panels_,
+                           packed->Get(SourceOf(0, p.n), NameOfPart(0, p.n) + "in panels",
+                                       PackedElements(p.k, p.n) * static_cast<int64_t>(sizeof(float)), [&](char* to) {
+                                         PackRight(p.k, p.n, reinterpret_cast<const float*>(p.b_constant),
+                                                   p.b.row_stride, p.b.col_stride, reinterpret_cast<float*>(to));
+                                         return absl::OkStatus();
+                                       }));
     after_ = p.has_bias || p.alpha != 1;
-    const int64_t parts = Parts();
+    const int64_t parts = Parts(p.m);
+    constexpr int64_t kFewRows = 128, kMostRows = 96, kWholeTiles = 12;  // rows of a tile: of 4 or 6
+    if (p.m > kFewRows) {
+      const int64_t m_step =
+          std::clamp<int64_t>((p.m / parts + kWholeTiles - 1) / kWholeTiles * kWholeTiles, 48, kMostRows);
+      for (int64_t m0 = 0; m0 < p.m; m0 += m_step)
+        tiles_.push_back({m0, std::min(m_step, p.m - m0), 0, p.n, -1, nullptr});
+      return absl::OkStatus();
+    }
     const int64_t panels = (p.n + kPanelColumns - 1) / kPanelColumns;
     const int64_t across = std::min(parts, panels), down = std::min((parts + across - 1) / across, (p.m + 23) / 24);
     const int64_t n_step = (panels + across - 1) / across * kPanelColumns, m_step = (p.m + down - 1) / down;
@@ -253,7 +286,7 @@ class TiledMatmul : public PreparedOp {
     memory::desc weights;
   };
 
-  absl::Status MakePrimitive(Tile& t, int64_t* packed_bytes) {
+  absl::Status MakePrimitive(Tile& t, PackedWeights* packed) {
     OneOmpThread one;
     const bool pack = p_.b_constant != nullptr && (!native_ || !dense_b_);
     t.primitive = -1;
@@ -281,8 +314,14 @@ class TiledMatmul : public PreparedOp {
     }
     if (!pack) return absl::OkStatus();
     const memory::desc& want = primitives_[t.primitive].weights;
-    t.packed = AllocateAligned(static_cast<int64_t>(want.get_size()));
-    if (t.packed == nullptr) return absl::ResourceExhaustedError("no memory for packed weights");
+    SMELT_ASSIGN_OR_RETURN(
+        t.packed, packed->Get(SourceOf(t.n0, t.n), NameOfPart(t.n0, t.n) + LayoutName(want),
+                              static_cast<int64_t>(want.get_size()), [&](char* to) { return Pack(t, want, to); }));
+    return absl::OkStatus();
+  }
+
+  // Writes the columns of a constant right operand that a tile reads, in oneDNN's layout.
+  absl::Status Pack(const Tile& t, const memory::desc& want, char* to) const {
     const char* from = p_.b_constant + t.n0 * p_.b.col_stride * ItemSize(p_.dtype);
     // A copy of operands that are computed in float32, and of integers, which oneDNN packs from dense rows alone.
     const Matrix slice{p_.k, t.n, p_.b.row_stride, p_.b.col_stride};
@@ -299,16 +338,14 @@ class TiledMatmul : public PreparedOp {
       }
       from = copy.get();
     }
-    auto packed = TryMakeDnnl([&] {
+    const auto packed = TryMakeDnnl([&] {
       memory src(DescOf(place, compute_), CpuEngine(), const_cast<char*>(from));
-      memory dst(want, CpuEngine(), t.packed.get());
+      memory dst(want, CpuEngine(), to);
       dnnl::reorder(src, dst).execute(ThreadStream(), src, dst);
       ThreadStream().wait();
       return true;
     });
-    if (!packed) return absl::InternalError("oneDNN cannot pack the weights of a matmul");
-    *packed_bytes += static_cast<int64_t>(want.get_size());
-    return absl::OkStatus();
+    return packed ? absl::OkStatus() : absl::InternalError("oneDNN cannot pack the weights of a matmul");
   }
 
   bool RunTile(const Tile& t, const char* a, const char* b, char* c, const char* bias) const {
@@ -429,15 +466,15 @@ class TiledMatmul : public PreparedOp {
   DType result_ = DType::kFloat32;   // what it writes
   bool dense_a_ = false, dense_b_ = false, dense_c_ = false;
   bool library_bias_ = false, after_ = false;
-  AlignedBuffer panels_;  // a constant right operand, for GemmPacked
+  std::shared_ptr<const char> panels_;  // a constant right operand, for GemmPacked
   std::vector<Primitive> primitives_;
   std::vector<Tile> tiles_;
 };
 
 }  // namespace
 
-MakeResult MakeTiledMatmul(MatmulProblem p, bool dense, int64_t* packed_bytes) {
-  return TiledMatmul::Make(std::move(p), dense, packed_bytes);
+MakeResult MakeTiledMatmul(MatmulProblem p, bool dense, PackedWeights* packed) {
+  return TiledMatmul::Make(std::move(p), dense, packed);
 }
 
 bool HasExactInt8(const MatmulProblem& p) {

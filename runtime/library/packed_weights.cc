@@ -1,0 +1,33 @@
+#include "smelt/runtime/library/packed_weights.h"
+
+#include <cstdlib>
+
+#include "smelt/core/base/out_of_memory.h"
+#include "smelt/core/base/status_macros.h"
+
+namespace smelt {
+
+absl::StatusOr<std::shared_ptr<const char>> PackedWeights::Get(const Source& source, absl::string_view layout,
+                                                               int64_t bytes,
+                                                               absl::FunctionRef<absl::Status(char*)> pack) {
+  constexpr int64_t kLine = 64;
+  std::lock_guard<std::mutex> lock(mutex_);
+  // The place is made first, because making it may throw.
+  std::shared_ptr<const char>& place = packed_.try_emplace({source.begin, std::string(layout)}).first->second;
+  if (place != nullptr) return place;
+  char* memory = static_cast<char*>(std::aligned_alloc(kLine, static_cast<size_t>((bytes + kLine) / kLine * kLine)));
+  if (memory == nullptr) throw OutOfMemory(bytes);
+  std::shared_ptr<const char> packed(memory, [](const char* p) { std::free(const_cast<char*>(p)); });
+  SMELT_RETURN_IF_ERROR(pack(memory));
+  place = packed;
+  bytes_ += bytes;
+  if (on_packed_ != nullptr) on_packed_(source);
+  return packed;
+}
+
+int64_t PackedWeights::bytes() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return bytes_;
+}
+
+}  // namespace smelt
