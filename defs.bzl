@@ -41,6 +41,10 @@ _SMELT = attr.label(
 )
 
 _COMPILE_ATTRS = {
+    "op_schemas": attr.label_list(
+        doc = "The schemas of operators of your own that the model calls: files with one per line, as PyTorch prints them.",
+        allow_files = True,
+    ),
     "options": attr.string_list(doc = "Further arguments of `smelt compile`, such as --verify."),
     "targets": attr.string_list(
         doc = "The machines to compile for; the best that fits is chosen when the bundle is loaded. \"native\" makes the " +
@@ -68,7 +72,9 @@ def _run_smelt(ctx, command, mnemonic, progress_message, inputs, outputs):
 
 def _compile_options(ctx):
     # An action's result depends on its inputs alone: Bazel has caches of its own, and runs as many actions as there are cores.
-    return ["--target=" + ",".join(ctx.attr.targets), "--cache-mode=off", "--threads=1"] + ctx.attr.options
+    return ["--target=" + ",".join(ctx.attr.targets), "--cache-mode=off", "--threads=1"] + (
+        ["--op-schema=" + ",".join([f.path for f in ctx.files.op_schemas])] if ctx.files.op_schemas else []
+    ) + ctx.attr.options
 
 def _report(ctx, bundles):
     """The report of these bundles; an action that runs only where its output is asked for."""
@@ -93,7 +99,7 @@ def _smelt_bundle_impl(ctx):
         command = ["compile", ctx.file.model, "-o", bundle, "--stats-file", stats] + _compile_options(ctx),
         mnemonic = "SmeltCompile",
         progress_message = "Compiling model {} for {}".format(ctx.file.model.short_path, ", ".join(ctx.attr.targets)),
-        inputs = [ctx.file.model],
+        inputs = [ctx.file.model] + ctx.files.op_schemas,
         outputs = [bundle, stats],
     )
     return [
@@ -143,7 +149,7 @@ def _smelt_bundles_impl(ctx):
             command = ["kernels", "plan", model, "-o", plan] + options,
             mnemonic = "SmeltPlan",
             progress_message = "Planning model {}".format(model.short_path),
-            inputs = [model],
+            inputs = [model] + ctx.files.op_schemas,
             outputs = [plan],
         )
         plans.append(plan)
@@ -190,7 +196,7 @@ def _smelt_bundles_impl(ctx):
         ctx.actions.run(
             executable = ctx.executable._smelt,
             arguments = [linked],
-            inputs = [model] + archives,
+            inputs = [model] + archives + ctx.files.op_schemas,
             outputs = [bundle, stats],
             mnemonic = "SmeltLink",
             progress_message = "Linking model {}".format(model.short_path),
@@ -298,18 +304,21 @@ def smelt_cc_library(name, bundle, namespace = None, embed = True, **kwargs):
 
 def _smelt_run_test_impl(ctx):
     script = ctx.actions.declare_file(ctx.label.name + ".sh")
+    libraries = ctx.files.op_libraries
     arguments = [
         ctx.executable._smelt.short_path,
         "run",
         ctx.attr.bundle[SmeltBundleInfo].bundle.short_path,
         "--case=" + ctx.file.case.short_path,
-    ] + ctx.attr.options
+    ] + (["--op-library=" + ",".join([f.short_path for f in libraries])] if libraries else []) + ctx.attr.options
     ctx.actions.write(
         script,
         "#!/bin/sh\nexec {} \"$@\"\n".format(" ".join(["'{}'".format(a.replace("'", "'\\''")) for a in arguments])),
         is_executable = True,
     )
-    runfiles = ctx.runfiles(files = [ctx.attr.bundle[SmeltBundleInfo].bundle, ctx.executable._smelt, ctx.file.case])
+    runfiles = ctx.runfiles(
+        files = [ctx.attr.bundle[SmeltBundleInfo].bundle, ctx.executable._smelt, ctx.file.case] + libraries,
+    )
     return DefaultInfo(
         executable = script,
         runfiles = runfiles.merge(ctx.attr._smelt[DefaultInfo].default_runfiles),
@@ -324,6 +333,10 @@ smelt_run_test = rule(
             doc = "A smelt_bundle.",
             mandatory = True,
             providers = [SmeltBundleInfo],
+        ),
+        "op_libraries": attr.label_list(
+            doc = "Shared libraries with operators of your own that the model calls.",
+            allow_files = [".so"],
         ),
         "case": attr.label(
             doc = "The calls, and what PyTorch answered: a case file.",

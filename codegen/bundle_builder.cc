@@ -7,6 +7,8 @@
 #include "smelt/codegen/bundle_tables.h"
 #include "smelt/codegen/plan_builder.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/declare.h"
+#include "smelt/core/op/schema.h"
 
 namespace smelt {
 
@@ -346,9 +348,50 @@ int BundleBuilder::AddExpr(const Expr& e) { return tables_->exprs.Add(e); }
 int BundleBuilder::AddConstantStorage(const Tensor& t) { return tables_->AddConstant(t); }
 int BundleBuilder::AddDataSymbol(const std::string& name) { return tables_->AddDataSymbol(name); }
 
+int BundleBuilder::AddCustomOperator(OpName op) {
+  std::vector<OpName>& all = tables_->custom_operators;
+  const auto it = std::find(all.begin(), all.end(), op);
+  if (it != all.end()) return static_cast<int>(it - all.begin());
+  all.push_back(op);
+  return static_cast<int>(all.size()) - 1;
+}
+
 const std::vector<KernelSpec>& BundleBuilder::kernels() const { return tables_->kernels->kernels; }
 const std::vector<int>& BundleBuilder::kernel_uses() const { return tables_->kernels->uses; }
 const std::vector<Tensor>& BundleBuilder::constants() const { return tables_->constants; }
+
+namespace {
+
+std::unique_ptr<fb::CustomOperatorT> DescribeOperator(OpName op) {
+  const FunctionSchema& schema = *FindSchema(op);
+  auto out = std::make_unique<fb::CustomOperatorT>();
+  out->name = op.full();
+  out->schema = DeclaredSchema(op);
+  for (const Argument& a : schema.arguments) {
+    auto argument = std::make_unique<fb::CustomArgumentT>();
+    argument->name = a.name;
+    argument->writes = IsWritten(a);
+    out->args.push_back(std::move(argument));
+  }
+  for (size_t k = 0; k < schema.returns.size(); ++k) {
+    auto result = std::make_unique<fb::CustomResultT>();
+    result->name = schema.returns[k].name;
+    const TypeKind kind = schema.returns[k].type.kind();
+    using Kind = fb::CustomResultKind;
+    result->kind = kind == TypeKind::kList    ? Kind::Tensors
+                   : kind == TypeKind::kInt   ? Kind::Int
+                   : kind == TypeKind::kFloat ? Kind::Float
+                   : kind == TypeKind::kBool  ? Kind::Bool
+                                              : Kind::Tensor;
+    const ResultMemory memory = MemoryOfResult(schema, k);
+    result->shares = memory.arguments;
+    result->is_argument = memory.is_argument;
+    out->results.push_back(std::move(result));
+  }
+  return out;
+}
+
+}  // namespace
 
 absl::StatusOr<fb::BundleT> BundleBuilder::Finish() {
   fb::BundleT bundle;
@@ -361,6 +404,7 @@ absl::StatusOr<fb::BundleT> BundleBuilder::Finish() {
   bundle.exprs = tables_->exprs.nodes();
   DefineStates(*tables_, bundle);
   bundle.plans = std::move(tables_->plans);
+  for (OpName op : tables_->custom_operators) bundle.custom_operators.push_back(DescribeOperator(op));
   return bundle;
 }
 

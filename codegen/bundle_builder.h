@@ -67,6 +67,8 @@ class BundleBuilder {
   int AddExpr(const Expr& e);
   int AddConstantStorage(const Tensor& t);
   int AddDataSymbol(const std::string& name);
+  // Returns the number of a declared operator, which whoever runs the bundle implements.
+  int AddCustomOperator(OpName op);
 
   // A plan that refuses every call: PyTorch refuses the program itself.
   void AddRefusal(const std::string& message, const std::string& source);

@@ -35,6 +35,7 @@ struct BundleTables {
   absl::flat_hash_map<std::string, int> constant_index;
   std::vector<bool> state_mutated;
   absl::flat_hash_set<std::string> data_symbols;
+  std::vector<OpName> custom_operators;  // that plans call
 
   void MarkMutated(int storage);
   // Returns the storage number of a constant tensor. Equal tensors share a storage.

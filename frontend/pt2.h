@@ -20,12 +20,16 @@
 #include "absl/status/statusor.h"
 #include "smelt/core/convention/call_structure.h"
 #include "smelt/core/ir/graph.h"
+#include "smelt/core/op/declare.h"
 
 namespace smelt {
 
 struct Pt2Options {
   int64_t max_json_bytes = int64_t{1} << 30;
   int64_t max_weight_bytes = int64_t{1} << 40;  // each
+  // The schemas of the operators of the user's own that the archive calls. An operator that is not among them keeps its
+  // name, so that it can be listed as unsupported.
+  const OperatorDeclarations* operators = nullptr;
 };
 
 struct Pt2Model {

@@ -105,12 +105,17 @@ std::shared_ptr<const SourceLocation> Pt2Reader::ReadSource(const Json& node) {
 }
 
 absl::StatusOr<OpName> Pt2Reader::TargetName(const std::string& target, const Json& inputs) {
+  if (absl::StrContains(target, '\n')) return absl::InvalidArgumentError("a target with a line end in its name");
   if (absl::StartsWith(target, "torch.ops.")) {
     const std::vector<std::string> parts = absl::StrSplit(target.substr(10), '.');
-    if (parts.size() == 2) return OpName::Get(absl::StrCat(parts[0], "::", parts[1]));
+    const auto named = [&](const std::string& full) {
+      const OpName* declared = options_.operators == nullptr ? nullptr : options_.operators->Find(full);
+      return declared == nullptr ? OpName::Get(full) : *declared;
+    };
+    if (parts.size() == 2) return named(absl::StrCat(parts[0], "::", parts[1]));
     if (parts.size() == 3) {
-      return OpName::Get(parts[2] == "default" ? absl::StrCat(parts[0], "::", parts[1])
-                                               : absl::StrCat(parts[0], "::", parts[1], ".", parts[2]));
+      return named(parts[2] == "default" ? absl::StrCat(parts[0], "::", parts[1])
+                                         : absl::StrCat(parts[0], "::", parts[1], ".", parts[2]));
     }
     return absl::InvalidArgumentError(
         absl::StrCat("target \"", target, "\": torch.ops.NAMESPACE.NAME.OVERLOAD expected"));

@@ -203,6 +203,13 @@ class Pt2Reader {
   absl::StatusOr<const Json*> Operand(const Json& inputs, size_t i);
   absl::Status CheckResults(NodeId n, size_t expected);
 
+  // --- pt2_functionalized.cc ---
+  //
+  // Reads auto_functionalized(operator, **arguments) and auto_functionalized_v2, into which run_decompositions() turns
+  // the call of an operator that writes: the call on copies, which are results. In the second form written arguments are
+  // views of the tensors `_all_bases`, which are copied.
+  absl::Status ReadAutoFunctionalized(const Json& inputs, const Json& outputs, BlockId block, Scope& scope);
+
   // --- pt2_vmap.cc ---
   static bool BeginsVmap(const Json& node);
   static absl::StatusOr<size_t> EndOfVmap(const Json& nodes, size_t first);

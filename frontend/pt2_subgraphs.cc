@@ -97,6 +97,8 @@ absl::Status Pt2Reader::ReadHigherOrder(const std::string& name, const Json& inp
     autocast_ = outer_autocast;
     return inlined;
   }
+  if (name == "auto_functionalized" || name == "auto_functionalized_v2")
+    return ReadAutoFunctionalized(inputs, outputs, block, scope);
   if (name == "scan" || name == "map_impl") return ReadTrips(name == "scan", inputs, outputs, block, scope, depth);
   return absl::UnimplementedError(absl::StrCat("higher-order operator ", name));
 }

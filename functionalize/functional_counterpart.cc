@@ -44,14 +44,6 @@ std::optional<std::vector<int>> MatchArguments(const FunctionSchema& writing, co
 
 }  // namespace
 
-bool IsWritten(const Argument& a) {
-  if (a.alias.is_write) return true;
-  for (const AliasInfo& c : a.alias.contained) {
-    if (c.is_write) return true;
-  }
-  return false;
-}
-
 absl::StatusOr<FunctionalCounterpart> FindFunctionalCounterpart(const FunctionSchema& schema) {
   const std::string& name = schema.op.name();
   std::vector<int> out_args;   // arguments that only receive a result

@@ -116,7 +116,7 @@ Functionalizer::Operator& Functionalizer::OperatorOf(OpName op) {
     o.step = Step::kLoop;
   } else if (name == op::kSmeltAssertNoOverlap) {
     o.step = Step::kCheckApart;
-  } else if (o.schema == nullptr) {
+  } else if (o.schema == nullptr || op != OpName::Get(op.full())) {  // or it is a declared one (core/op/declare.h)
     o.step = Step::kUnknown;
   } else if (GetOpInfo(op).kind == OpKind::kInplaceView) {
     o.step = Step::kInPlaceView;
@@ -160,7 +160,9 @@ absl::Status Functionalizer::ProcessNode(NodeId n) {
       break;
   }
   if (!node.blocks.empty()) return absl::UnimplementedError("control flow of this kind");
-  if (op.step == Step::kUnknown) return absl::UnimplementedError("no such operator is known");
+  if (op.step == Step::kUnknown)
+    return absl::UnimplementedError(op.schema == nullptr ? "no such operator is known"
+                                                         : "an operator of the user's own");
   SMELT_RETURN_IF_ERROR(CheckTypesHold(n));
   if (op.step != Step::kView && op.step != Step::kInPlaceView && !g_.symbol_hints.empty()) {
     for (const Assumption& a : AssumedEqual(g_, n)) SMELT_RETURN_IF_ERROR(Assert(a, n));

@@ -1,11 +1,14 @@
 #include "smelt/pipeline/alias_variants.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "smelt/alias/alias_db.h"
+#include "smelt/core/op/declare.h"
 #include "smelt/core/op/ops.h"
 #include "smelt/core/op/traits.h"
 
@@ -107,6 +110,33 @@ std::vector<int> WrittenStorages(const Graph& g, const Convention& distinct) {
   std::vector<int> out;
   for (size_t s = 0; s < written.size(); ++s) {
     if (written[s]) out.push_back(static_cast<int>(s));
+  }
+  return out;
+}
+
+EagerWrites FindEagerWrites(const Graph& g) {
+  EagerWrites all{TensorArgs(g), AllStorages(g)};
+  const std::vector<NodeId> nodes = g.AllNodes();
+  const bool custom = std::any_of(nodes.begin(), nodes.end(), [&](NodeId n) { return IsDeclared(g.node(n).op); });
+  if (!custom) return all;
+  const std::unique_ptr<Graph> copy = g.Clone();
+  const std::unique_ptr<AliasDb> db = AliasDb::Build(*copy, {.distinct_inputs = true});
+  EagerWrites out;
+  std::vector<bool> storages(g.weight_storages.size(), false);
+  const auto changes = [&](ValueId v) { return !db->Writers(v, /*geometry_too=*/true).empty(); };
+  int position = 0;
+  for (size_t i = 0; i < copy->inputs().size(); ++i) {
+    const InputInfo& info = copy->input_infos[i];
+    const ValueId v = copy->inputs()[i];
+    if (info.kind == InputInfo::Kind::kUser) {
+      if (copy->value(v).type.IsTensor() && changes(v)) out.args.push_back(position);
+      ++position;
+    } else if (changes(v) || db->MayContainAlias({v}, copy->outputs())) {
+      storages[copy->weights[info.weight].storage] = true;
+    }
+  }
+  for (size_t s = 0; s < storages.size(); ++s) {
+    if (storages[s]) out.storages.push_back(static_cast<int>(s));
   }
   return out;
 }

@@ -49,6 +49,13 @@ std::vector<int> AllStorages(const Graph& g);
 std::vector<int> WrittenArgs(const Graph& g, const Convention& distinct);
 std::vector<int> WrittenStorages(const Graph& g, const Convention& distinct);
 
+// Returns the arguments and storages that a program in eager order may change or hand out: all of them. If what keeps it
+// from being compiled is an operator of the user's own, those that the alias database cannot rule out.
+struct EagerWrites {
+  std::vector<int> args, storages;
+};
+EagerWrites FindEagerWrites(const Graph& g);
+
 // Returns one variant for each pair of arguments that can be one tensor and of which one is written, up to a fixed
 // number.
 std::vector<Variant> DuplicateVariants(const Graph& g, const Convention& distinct);

@@ -14,6 +14,7 @@
 #include "smelt/codegen/target.h"
 #include "smelt/core/convention/call_structure.h"
 #include "smelt/core/ir/graph.h"
+#include "smelt/core/op/declare.h"
 
 namespace smelt {
 
@@ -41,6 +42,8 @@ struct CompileOptions {
   absl::flat_hash_set<std::string> disabled_passes;
   // How a caller nests the arguments and results, as the archive says it; empty: not known.
   CallStructure structure;
+  // The operators of the user's own, for whoever reads the model: its graph holds what it needs of them.
+  OperatorDeclarations operators;
 };
 
 struct CompileStats {

@@ -7,13 +7,16 @@
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/core/op/data_refusals.h"
+#include "smelt/core/op/declare.h"
 #include "smelt/core/op/decompose.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
@@ -48,6 +51,7 @@ class EagerBuilder {
   absl::StatusOr<std::unique_ptr<fb::EagerProgramT>> Run() {
     program_->states.assign(g_.weights.size(), -1);
     changes_dims_ = ChangesDims(g_.top());
+    for (ValueId v : g_.inputs()) NoteSymbols(v);
     for (size_t i = 0; i < g_.inputs().size(); ++i) {
       const InputInfo& info = g_.input_infos[i];
       if (info.kind == InputInfo::Kind::kUser) {
@@ -112,6 +116,7 @@ class EagerBuilder {
     }
     for (NodeId n : g_.Nodes(b)) {
       absl::Status s = EmitNode(n);
+      for (ValueId v : g_.node(n).outputs) NoteSymbols(v);
       if (!s.ok()) {
         const Node& node = g_.node(n);
         if (!node.blocks.empty()) return s;
@@ -137,6 +142,7 @@ class EagerBuilder {
     const std::string& name = node.op.name();
     const OpInfo& info = GetOpInfo(node.op);
     if (name == op::kPrimConstant) return EmitConstant(n);
+    if (IsDeclared(node.op)) return EmitCustom(n);
     if (name == op::kPrimDevice || name == op::kPrimLayout) {
       Emit(fb::EagerKind::None, n).outputs = {Number(node.outputs[0])};
       return absl::OkStatus();
@@ -430,6 +436,104 @@ class EagerBuilder {
     i.outputs = {to};
   }
 
+  // --- operators of the user's own ---
+  //
+  // Takes note of the symbols that the program knows from here on.
+  void NoteSymbols(ValueId v) {
+    const Value& value = g_.value(v);
+    if (value.expr) Note(*value.expr);
+    if (!IsTensorValue(g_, v) || !value.type.tensor().sizes) return;
+    for (const Expr& e : *value.type.tensor().sizes) Note(e);
+  }
+  void Note(const Expr& e) {
+    if (e.IsPoison()) return;
+    for (const std::string& symbol : e.Symbols()) known_symbols_.insert(symbol);
+  }
+  bool IsNew(const Expr& e) const {
+    const std::vector<std::string> symbols = e.Symbols();
+    return std::any_of(symbols.begin(), symbols.end(),
+                       [&](const std::string& s) { return !known_symbols_.contains(s); });
+  }
+
+  absl::StatusOr<std::unique_ptr<fb::StatedTensorT>> Stated(const Type& type) {
+    if (!type.IsTensor() || !type.tensor().dtype || !type.tensor().sizes)
+      return absl::UnimplementedError("the dtype and the sizes of a result are not known");
+    auto out = std::make_unique<fb::StatedTensorT>();
+    out->dtype = static_cast<uint8_t>(*type.tensor().dtype);
+    for (const Expr& e : *type.tensor().sizes)
+      out->sizes.push_back(e.IsPoison() || IsNew(e) ? -1 : builder_.AddExpr(e));
+    return out;
+  }
+
+  // Returns the values that the list is unpacked into at once; none if it is used in another way.
+  std::vector<ValueId> UnpackedInto(ValueId list) const {
+    const auto& uses = g_.value(list).uses;
+    if (uses.size() != 1) return {};
+    const Node& user = g_.node(uses.begin()->user);
+    if (user.op != "prim::ListUnpack") return {};
+    return std::vector<ValueId>(user.outputs.begin(), user.outputs.end());
+  }
+
+  absl::Status EmitCustom(NodeId n) {
+    const FunctionSchema& schema = *FindSchema(g_.node(n).op);
+    const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
+    auto i = std::make_unique<fb::EagerInstrT>();
+    i->kind = fb::EagerKind::Custom;
+    i->custom = builder_.AddCustomOperator(g_.node(n).op);
+    if (g_.node(n).source != nullptr) i->source = g_.node(n).source->ToString();
+    Inputs(*i, n);
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      auto stated = std::make_unique<fb::StatedResultT>();
+      const TypeKind kind = schema.returns[k].type.kind();
+      if (kind == TypeKind::kTensor) {
+        SMELT_ASSIGN_OR_RETURN(auto tensor, Stated(g_.value(outputs[k]).type));
+        stated->tensors.push_back(std::move(tensor));
+      } else if (kind == TypeKind::kList) {
+        for (ValueId v : UnpackedInto(outputs[k])) {
+          SMELT_ASSIGN_OR_RETURN(auto tensor, Stated(g_.value(v).type));
+          if (absl::c_linear_search(tensor->sizes, -1))
+            return absl::UnimplementedError("a list of tensors whose sizes the data decide");
+          stated->tensors.push_back(std::move(tensor));
+        }
+      }
+      i->stated.push_back(std::move(stated));
+      const ResultMemory memory = MemoryOfResult(schema, k);
+      if (memory.is_argument) numbers_[outputs[k]] = Number(g_.node(n).inputs[memory.arguments[0]]);
+      i->outputs.push_back(memory.is_argument ? -1 : Number(outputs[k]));
+    }
+    program_->blocks[block_]->instrs.push_back(std::move(i));
+    for (ValueId v : outputs) SMELT_RETURN_IF_ERROR(DefineSymbols(n, v));
+    return absl::OkStatus();
+  }
+
+  // Numbers and sizes that the implementation chose get their symbols' values.
+  absl::Status DefineSymbols(NodeId n, ValueId v) {
+    const auto define = [&](const Expr& e, const char* op, std::vector<int> inputs) -> absl::Status {
+      if (e.IsPoison() || !IsNew(e)) return absl::OkStatus();
+      if (!e.IsSymbol())
+        return absl::UnimplementedError(absl::StrCat("a number that only the data decide, ", e.ToString()));
+      fb::EagerInstrT& i = Emit(fb::EagerKind::Number, n);
+      i.op = op;
+      i.inputs = std::move(inputs);
+      i.outputs = {next_++};
+      i.symbol = builder_.AddDataSymbol(e.SymbolName());
+      Note(e);
+      return absl::OkStatus();
+    };
+    if (const std::optional<Expr>& e = g_.value(v).expr) return define(*e, "aten::Int", {Number(v)});
+    if (!IsTensorValue(g_, v)) return absl::OkStatus();
+    const std::vector<Expr> sizes = *g_.value(v).type.tensor().sizes;
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      if (sizes[d].IsPoison() || !IsNew(sizes[d])) continue;
+      const int dim = next_++;
+      fb::EagerInstrT& number = Emit(fb::EagerKind::Int, n);
+      number.ints = {static_cast<int64_t>(d)};
+      number.outputs = {dim};
+      SMELT_RETURN_IF_ERROR(define(sizes[d], "aten::sym_size", {Number(v), dim}));
+    }
+    return absl::OkStatus();
+  }
+
   // --- computing ---
   // Returns whether the operator sees one element at a time, or fills a tensor like another.
   static bool IsFlat(OpName op) { return GetOpInfo(op).kind == OpKind::kPointwise || GetOpTraits(op).like_operand; }
@@ -656,6 +760,7 @@ class EagerBuilder {
   int next_ = 0;
   int block_ = 0;
   bool changes_dims_ = false;  // of tensors that there are already
+  absl::flat_hash_set<std::string> known_symbols_;
   std::vector<ChangedSizes> changed_sizes_;
 };
 

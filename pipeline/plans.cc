@@ -164,10 +164,12 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
   const auto has_blocks = [&](NodeId n) { return !graph.node(n).blocks.empty(); };
   const bool perhaps = refuses && std::any_of(nodes.begin(), nodes.end(), has_blocks);
   if (refuses) {
-    const bool when_run = perhaps && AddEagerPlan(graph, TensorArgs(graph), AllStorages(graph), builder).ok();
+    const EagerWrites writes = FindEagerWrites(graph);
+    const bool when_run = perhaps && AddEagerPlan(graph, writes.args, writes.storages, builder).ok();
     if (!when_run) builder.AddRefusal(std::string(built.message()), "");
   } else if (impure) {
-    const absl::Status eager = AddEagerPlan(graph, TensorArgs(graph), AllStorages(graph), builder);
+    const EagerWrites writes = FindEagerWrites(graph);
+    const absl::Status eager = AddEagerPlan(graph, writes.args, writes.storages, builder);
     // An obstacle to both plans is reported once.
     if (!eager.ok() && (eager.message() == built.message() || IsListOfUnsupported(built))) return built;
     if (!eager.ok())

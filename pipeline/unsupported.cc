@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/cause.h"
+#include "smelt/core/op/declare.h"
 #include "smelt/core/op/op_info.h"
 
 namespace smelt {
@@ -17,7 +18,7 @@ std::vector<UnsupportedOperator> FindUnsupported(const Graph& graph) {
   std::map<std::string, UnsupportedOperator> unknown;
   for (NodeId n : graph.AllNodes()) {
     const Node& node = graph.node(n);
-    if (GetOpInfo(node.op).kind != OpKind::kUnknown) continue;
+    if (GetOpInfo(node.op).kind != OpKind::kUnknown || IsDeclared(node.op)) continue;
     UnsupportedOperator& u = unknown[node.op.full()];
     ++u.count;
     const std::string source = node.source == nullptr ? "" : node.source->ToString();
@@ -48,6 +49,11 @@ absl::Status WithAllUnsupported(const Graph& graph, const absl::Status& error) {
     contains_error = contains_error || absl::StartsWith(error.message(), u.name);
   }
   if (!contains_error) lines.push_back(std::string(error.message()));
+  const bool own = std::any_of(unknown.begin(), unknown.end(), [](const UnsupportedOperator& u) {
+    const absl::string_view library = absl::string_view(u.name).substr(0, u.name.find("::"));
+    return library != "aten" && library != "prim" && library != "prims" && library != "smelt" && library != "onnx";
+  });
+  if (own) lines.push_back("operators of your own compile with --op-schema=FILE (docs/custom_operators.md)");
   return WithCause(absl::UnimplementedError(absl::StrCat("unsupported operators: ", absl::StrJoin(lines, "; "))),
                    Cause::kUnsupportedOperators);
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/cause.h"
@@ -22,6 +23,7 @@
 #include "smelt/runtime/eager_value.h"
 #include "smelt/runtime/eager_views.h"
 #include "smelt/runtime/executor.h"
+#include "smelt/runtime/operators.h"
 #include "smelt/runtime/overlap.h"
 #include "smelt/runtime/strided.h"
 
@@ -199,6 +201,8 @@ class EagerRun {
         return SetStorage(i);
       case K::Resize:
         return Resize(i);
+      case K::Custom:
+        return Custom(i);
       case K::Number: {
         const bool unpack = i.op == op::kPrimListUnpack || i.op == op::kPrimTupleUnpack;
         if (unpack && !i.inputs.empty() && values_[i.inputs[0]].IsNone()) {
@@ -720,6 +724,63 @@ class EagerRun {
       }
       SMELT_ASSIGN_OR_RETURN(t, LaidOut(i, t, layouts[k]));
       Set(i, k, EagerValue(Datum(std::move(t))));
+    }
+    return absl::OkStatus();
+  }
+
+  static OperatorValue ToOperator(const EagerValue& v) {
+    OperatorValue out;
+    out.is_list = v.IsList();
+    if (v.IsList()) {
+      for (const EagerValue& e : *v.list) out.list.push_back(ToOperator(e));
+    } else if (v.IsTensor()) {
+      out.datum = v.datum.tensor().View(v.datum.tensor().geometry());  // a handle whose geometry nobody else has
+    } else {
+      out.datum = v.datum;
+    }
+    return out;
+  }
+  static EagerValue FromOperator(const OperatorValue& v) {
+    if (!v.is_list) return EagerValue(v.datum);
+    Values elements;
+    for (const OperatorValue& e : v.list) elements.push_back(FromOperator(e));
+    return EagerValue::List(std::move(elements));
+  }
+  absl::Status PrepareWrite(const EagerValue& v) {
+    if (v.IsList()) {
+      for (const EagerValue& e : *v.list) SMELT_RETURN_IF_ERROR(PrepareWrite(e));
+    } else if (v.IsTensor()) {
+      SMELT_RETURN_IF_ERROR(CheckWritable(v.datum.tensor(), /*uniform=*/true));
+      Remember(v.datum.tensor().storage());
+    }
+    return absl::OkStatus();
+  }
+
+  // The user's implementation works on the memory itself, so whatever shares it sees the writes.
+  absl::Status Custom(const fb::EagerInstrT& i) {
+    const fb::CustomOperatorT& op = *e_.bundle_.custom_operators[i.custom];
+    std::vector<OperatorValue> args;
+    for (size_t k = 0; k < i.inputs.size(); ++k) {
+      const EagerValue& v = values_[i.inputs[k]];
+      if (op.args[k]->writes) SMELT_RETURN_IF_ERROR(PrepareWrite(v));
+      args.push_back(ToOperator(v));
+    }
+    StatedSizes sizes;
+    for (const auto& result : i.stated) {
+      sizes.emplace_back();
+      for (const auto& t : result->tensors) {
+        std::vector<int64_t>& of = sizes.back().emplace_back();
+        // A size that only the data decide is known when the result is.
+        for (int e : t->sizes) of.push_back(e >= 0 && e_.bound_->values.known[e] ? e_.bound_->values.value[e] : -1);
+      }
+    }
+    e_.in_operator_ = true;
+    absl::Cleanup done = [&] { e_.in_operator_ = false; };
+    SMELT_ASSIGN_OR_RETURN(std::vector<OperatorValue> results,
+                           CallOperator(op, *e_.program_->custom_operator(i.custom), i, sizes, std::move(args)));
+    for (size_t k = 0; k < results.size(); ++k) {
+      // A result that is an argument is the program's own handle, which has the number already.
+      if (!op.results[k]->is_argument) Set(i, k, FromOperator(results[k]));
     }
     return absl::OkStatus();
   }

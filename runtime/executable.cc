@@ -152,6 +152,7 @@ absl::StatusOr<std::shared_ptr<const Program>> Executable::Make(std::shared_ptr<
     }
   }
   SMELT_RETURN_IF_ERROR(Annotate(p->ChooseTarget(), name));
+  SMELT_RETURN_IF_ERROR(Annotate(p->FindCustomOperators(), name));
   SMELT_RETURN_IF_ERROR(Annotate(p->Init(), name));
   p->DescribeForCaller();
   return std::shared_ptr<const Program>(std::move(p));
@@ -198,6 +199,18 @@ absl::Status Executable::Init() {
     }
   }
   return PrepareLibraryCalls();
+}
+
+absl::Status Executable::FindCustomOperators() {
+  std::vector<std::string> missing;
+  for (const auto& op : bundle_->custom_operators) {
+    custom_operators_.push_back(FindOperator(op->name));
+    if (custom_operators_.back() == nullptr) missing.push_back(op->schema.empty() ? op->name : op->schema);
+  }
+  if (missing.empty()) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat(
+      "the model calls operators of its author's own that this process has no implementation of: ",
+      absl::StrJoin(missing, "; "), "; register them, or load the library that holds them, before the bundle"));
 }
 
 absl::Status Executable::ChooseTarget() {
@@ -486,7 +499,12 @@ void Executable::Prepare(const fb::PlanT& p, ExecutablePlan* out) {
   for (const auto& o : c.outputs->outputs) roots.push_back(o->expr);
   if (p.eager != nullptr) {
     for (const auto& block : p.eager->blocks) {
-      for (const auto& i : block->instrs) roots.push_back(i->expr);
+      for (const auto& i : block->instrs) {
+        roots.push_back(i->expr);
+        for (const auto& result : i->stated) {
+          for (const auto& t : result->tensors) add(t->sizes);
+        }
+      }
     }
   }
   for (const auto& block : p.blocks) {

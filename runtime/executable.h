@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "smelt/runtime/library/library.h"
+#include "smelt/runtime/operators.h"
 #include "smelt/runtime/program.h"
 #include "smelt/schema/bundle.h"
 
@@ -88,6 +89,8 @@ class Executable : public Program {
   const std::vector<std::shared_ptr<const Executable>>& eager_calls(int plan) const { return eager_calls_[plan]; }
   KernelEntry kernel(int k) const { return (*kernels_)[k]; }
   Library& library() const { return *library_; }
+  // The implementation of an operator of the user's own, by the bundle's number.
+  const std::shared_ptr<const OperatorFunction>& custom_operator(int i) const { return custom_operators_[i]; }
   const ProgramOptions& options() const { return options_; }
 
   // Initial contents of a state storage; null if it has no bytes.
@@ -111,6 +114,7 @@ class Executable : public Program {
   static absl::StatusOr<std::shared_ptr<const Executable>> MakeCall(Executable& outer, const fb::BundleT& bundle);
   absl::Status Init();
   absl::Status ChooseTarget();
+  absl::Status FindCustomOperators();
   void Describe();
   void DescribeForCaller();  // of the program itself, not of the calls of an eager-order plan
   void Prepare(const fb::PlanT& plan, ExecutablePlan* out);
@@ -124,6 +128,7 @@ class Executable : public Program {
   const fb::BundleT* bundle_ = nullptr;
   ProgramOptions options_;
   std::shared_ptr<const std::vector<KernelEntry>> kernels_;  // including those of the calls
+  std::vector<std::shared_ptr<const OperatorFunction>> custom_operators_;
   std::vector<ExecutablePlan> plans_;
   std::vector<std::vector<std::shared_ptr<const Executable>>> eager_calls_;  // by plan
   std::vector<uint8_t> late_expr_;

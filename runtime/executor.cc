@@ -163,6 +163,8 @@ absl::Status Executor::Init() {
 }
 
 absl::Status Executor::RunInto(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
+  if (in_operator_)
+    return absl::FailedPreconditionError("an operator runs the instance that is calling it; another one can run");
   return CatchOutOfMemory([&] { return Call(args, outputs); });
 }
 

@@ -275,6 +275,7 @@ class Executor : public Instance {
   std::vector<int64_t> origin_;                    // by slot: base_ - start of its storage, bytes
   std::vector<uint8_t> adopted_;                   // by output: computed directly into the caller's tensor
   bool written_visibly_ = false;
+  bool in_operator_ = false;  // an operator of the user's own runs, which must not come back here
   // By plan: text for errors after the first write. The second is used when there is no memory for text.
   std::vector<std::string> written_names_;
   std::vector<absl::Status> out_of_memory_;

@@ -418,6 +418,77 @@ typedef struct {
 } smelt_call_stats;
 SMELT_API void smelt_instance_last_call(const smelt_instance* instance, smelt_call_stats* stats);
 
+/* --- operators of one's own (docs/custom_operators.md) ---
+ *
+ * A model that was compiled with --op-schema calls operators that its author implements:
+ *
+ *   static smelt_status scale(smelt_operator_call* call) {         // mylib::scale_(Tensor(a!) x, float by) -> ()
+ *     const smelt_array* x = call->args[0].value.array;
+ *     float* data = (float*)x->data + x->offset;
+ *     ... writes the elements by x->sizes and x->strides ...
+ *     return SMELT_OK;
+ *   }
+ *   smelt_operator_register("mylib::scale_", scale, NULL, NULL);
+ *   smelt_program_load("net.smb", &program);                       // SMELT_UNIMPLEMENTED names what is missing
+ *
+ * Tensors among the arguments are arrays over the model's own memory; lists are lists of values; an optional argument
+ * that is not given is SMELT_KIND_NONE, and so is a device. A dtype is an int, PyTorch's number of it. Arrays that the
+ * schema does not let the operator write have the flag SMELT_ARRAY_READ_ONLY. Arguments are valid during the call.
+ *
+ * An implementation runs on the thread that runs the instance, and several threads may run it at a time. It may run
+ * other instances; the instance that calls it refuses to be run by it. */
+
+typedef struct smelt_operator_call smelt_operator_call;
+/* SMELT_OK, or why the call failed: it ends with `message`, and the model's arguments and states are as before it. */
+typedef smelt_status (*smelt_operator_function)(smelt_operator_call* call);
+
+/* Functions for implementations. A library that smelt_operator_library_load opens needs no others, so it does not link
+ * libsmelt. */
+typedef struct smelt_operator_api {
+  size_t struct_size; /* sizeof(smelt_operator_api) in the running libsmelt */
+  /* smelt_operator_register. */
+  smelt_status (*register_operator)(const char* name, smelt_operator_function function, void* user,
+                                    void (*release)(void* user));
+  /* Makes *result a new row-major tensor and returns its memory, uninitialized; null where there is none. */
+  void* (*new_tensor)(smelt_value* result, smelt_dtype dtype, int rank, const int64_t* sizes);
+  /* Makes *result a tensor over memory of an argument, where the schema says that the result shares it: Tensor(a). */
+  smelt_status (*new_view)(smelt_value* result, const smelt_array* array);
+  /* Makes *result a list of `size` values, SMELT_KIND_NONE each, to be filled in. */
+  smelt_status (*new_list)(smelt_value* result, size_t size);
+  /* A handle to the tensor of an argument, which keeps its memory beyond the call (lent memory lives as long as its
+   * owner lets it). Null where memory is short. */
+  smelt_tensor* (*keep)(const smelt_operator_call* call, const smelt_array* array);
+} smelt_operator_api;
+
+struct smelt_operator_call {
+  size_t struct_size; /* sizeof(smelt_operator_call) in the running libsmelt */
+  const smelt_operator_api* api;
+  void* user;              /* as it was registered */
+  const char* name;        /* "mylib::scale_" */
+  const smelt_value* args; /* in the schema's order, all of them */
+  size_t num_args;
+  smelt_value* results; /* SMELT_KIND_NONE each; those that are arguments (Tensor(a!)) may stay so */
+  size_t num_results;
+  char* message; /* what is wrong, where the function fails: at most message_size bytes with the NUL */
+  size_t message_size;
+  void* internal;
+};
+
+/* Registers the implementation of "mylib::f" or "mylib::f.overload" for this process. `release`, unless null, is called
+ * with `user` when nothing needs the implementation any more. On an error it is not called.
+ * SMELT_FAILED_PRECONDITION: the operator has an implementation already. */
+SMELT_API smelt_status smelt_operator_register(const char* name, smelt_operator_function function, void* user,
+                                               void (*release)(void* user));
+/* Programs that are loaded keep the implementation. SMELT_NOT_FOUND: there is none. */
+SMELT_API smelt_status smelt_operator_unregister(const char* name);
+
+/* Loads a shared library, which runs its code, and calls its function SMELT_OPERATOR_LIBRARY_ENTRY, a
+ * smelt_operator_library, to register operators. A library stays loaded. Bundles name operators, never libraries.
+ * SMELT_NOT_FOUND: no such file. SMELT_INVALID_ARGUMENT: no library, or one without that function. */
+SMELT_API smelt_status smelt_operator_library_load(const char* path);
+typedef smelt_status (*smelt_operator_library)(const smelt_operator_api* api);
+#define SMELT_OPERATOR_LIBRARY_ENTRY "smelt_register_operators"
+
 #ifdef __cplusplus
 }
 #endif

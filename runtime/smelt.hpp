@@ -20,6 +20,8 @@
 #include <cstring>
 #include <initializer_list>
 #include <memory>
+#include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -357,6 +359,364 @@ class Instance {
   std::unique_ptr<smelt_instance, Release> handle_;
 };
 
+// --- operators of one's own: docs/custom_operators.md ---
+//
+//   // mylib::scale_(Tensor(a!) x, float by) -> ()
+//   smelt::RegisterOperator("mylib::scale_", [](smelt::Array<float> x, double by) { ... });
+//   // mylib::twice(Tensor x) -> Tensor
+//   smelt::RegisterOperator("mylib::twice", [](smelt::Array<const float> x, smelt::Output<float> out) {
+//     smelt::Array<float> y = out.Create(x.sizes());
+//     ...
+//   });
+//
+// An implementation takes the schema's arguments in order, then an Output for each result. A tensor is an Array (of
+// const elements unless the schema says that it is written), an int a std::int64_t, a float a double, a string a
+// std::string; `T?` is a std::optional and a list a std::vector of these. What an implementation throws ends the run of
+// the model with its what(). A call with another dtype than the Array's is such an error.
+
+// A tensor of an operator, over the model's own memory; valid during the call.
+template <typename T>
+class Array {
+ public:
+  explicit Array(const smelt_array* array) : array_(array) {}
+
+  int rank() const { return array_->rank; }
+  std::int64_t size(int dim) const { return array_->sizes[dim]; }
+  std::int64_t stride(int dim) const { return array_->strides[dim]; }  // in elements
+  std::vector<std::int64_t> sizes() const { return {array_->sizes, array_->sizes + array_->rank}; }
+  std::vector<std::int64_t> strides() const { return {array_->strides, array_->strides + array_->rank}; }
+  bool IsRowMajor() const { return (array_->flags & SMELT_ARRAY_ROW_MAJOR) != 0; }
+  std::int64_t NumElements() const {
+    std::int64_t n = 1;
+    for (int d = 0; d < rank(); ++d) n *= size(d);
+    return n;
+  }
+  T* data() const { return static_cast<T*>(array_->data) + array_->offset; }  // the first element
+  // The element at an index of each dim.
+  template <typename... Index>
+  T& operator()(Index... index) const {
+    const std::int64_t at[] = {static_cast<std::int64_t>(index)..., 0};
+    std::int64_t offset = 0;
+    for (std::size_t d = 0; d < sizeof...(index); ++d) offset += at[d] * array_->strides[d];
+    return data()[offset];
+  }
+  // Calls f(element) for each element, in the order of the indices.
+  template <typename F>
+  void ForEach(F f) const {
+    if (NumElements() == 0) return;
+    std::vector<std::int64_t> index(static_cast<std::size_t>(rank()), 0);
+    T* at = data();
+    while (true) {
+      f(*at);
+      int d = rank() - 1;
+      for (; d >= 0; --d) {
+        at += stride(d);
+        if (++index[static_cast<std::size_t>(d)] < size(d)) break;
+        at -= stride(d) * size(d);
+        index[static_cast<std::size_t>(d)] = 0;
+      }
+      if (d < 0) return;
+    }
+  }
+  const smelt_array& raw() const { return *array_; }
+
+ private:
+  const smelt_array* array_;
+};
+
+// A result of an operator, to be set once.
+template <typename T>
+class Output {
+ public:
+  Output(const smelt_operator_api* api, smelt_value* value) : api_(api), value_(value) {}
+
+  // New memory, row-major and uninitialized. The Array is valid during the call.
+  Array<T> Create(const std::vector<std::int64_t>& sizes) {
+    void* data = api_->new_tensor(value_, detail::DTypeOf<T>::value, static_cast<int>(sizes.size()), sizes.data());
+    if (data == nullptr) throw Error(SMELT_RESOURCE_EXHAUSTED, "no memory for a result");
+    shape_ = std::make_shared<Shape>();
+    shape_->sizes = sizes;
+    shape_->strides.resize(sizes.size());
+    std::int64_t count = 1;
+    for (std::size_t d = sizes.size(); d-- > 0;) {
+      shape_->strides[d] = count;
+      count *= sizes[d] > 0 ? sizes[d] : 1;
+    }
+    smelt_array& a = shape_->array;
+    std::memset(&a, 0, sizeof a);
+    a.data = data;
+    a.sizes = shape_->sizes.data();
+    a.strides = shape_->strides.data();
+    a.dtype = detail::DTypeOf<T>::value;
+    a.rank = static_cast<int>(sizes.size());
+    a.flags = SMELT_ARRAY_ROW_MAJOR;
+    return Array<T>(&a);
+  }
+  // A view of an argument's memory, where the schema says that the result shares it. Offset and strides are in elements,
+  // the offset from the first byte of that memory.
+  template <typename U>
+  void SetView(const Array<U>& argument, const std::vector<std::int64_t>& sizes,
+               const std::vector<std::int64_t>& strides, std::int64_t offset) {
+    smelt_array a = argument.raw();
+    a.sizes = sizes.data();
+    a.strides = strides.data();
+    a.rank = static_cast<int>(sizes.size());
+    a.offset = offset;
+    if (strides.size() != sizes.size() || api_->new_view(value_, &a) != SMELT_OK)
+      throw Error(SMELT_INVALID_ARGUMENT, "a view reaches outside its argument's memory");
+  }
+  // A result that is a number.
+  void SetNumber(T number) {
+    if constexpr (std::is_same_v<T, bool>) {
+      value_->kind = SMELT_KIND_BOOL;
+      value_->value.boolean = number;
+    } else if constexpr (std::is_integral_v<T>) {
+      value_->kind = SMELT_KIND_INT;
+      value_->value.integer = number;
+    } else {
+      value_->kind = SMELT_KIND_FLOAT;
+      value_->value.real = number;
+    }
+  }
+
+ private:
+  struct Shape {
+    std::vector<std::int64_t> sizes, strides;
+    smelt_array array;
+  };
+  const smelt_operator_api* api_;
+  smelt_value* value_;
+  std::shared_ptr<Shape> shape_;
+};
+
+// A result that is a list of tensors.
+template <typename T>
+class OutputList {
+ public:
+  OutputList(const smelt_operator_api* api, smelt_value* value) : api_(api), value_(value) {}
+  // The elements, to be set.
+  std::vector<Output<T>> Create(std::size_t size) {
+    if (api_->new_list(value_, size) != SMELT_OK) throw Error(SMELT_RESOURCE_EXHAUSTED, "no memory for a result");
+    std::vector<Output<T>> out;
+    for (std::size_t i = 0; i < size; ++i) out.emplace_back(api_, &value_->value.list.items[i]);
+    return out;
+  }
+
+ private:
+  const smelt_operator_api* api_;
+  smelt_value* value_;
+};
+
+namespace detail {
+
+[[noreturn]] inline void BadValue(std::size_t position, const std::string& expected) {
+  throw Error(SMELT_INVALID_ARGUMENT,
+              "argument " + std::to_string(position) + " is not " + expected + ", as the implementation expects");
+}
+
+// An argument as an implementation's parameter.
+template <typename T>
+struct ValueOf;
+template <typename T>
+struct ValueOf<Array<T>> {
+  static Array<T> Get(const smelt_value& v, std::size_t position) {
+    constexpr smelt_dtype dtype = DTypeOf<std::remove_const_t<T>>::value;
+    if (v.kind != SMELT_KIND_ARRAY || v.value.array->dtype != dtype)
+      BadValue(position, "a tensor of " + std::string(kNames[dtype]));
+    if (!std::is_const_v<T> && (v.value.array->flags & SMELT_ARRAY_READ_ONLY) != 0)
+      BadValue(position, "a tensor that the schema lets it write");
+    return Array<T>(v.value.array);
+  }
+  // Not smelt_dtype_name: a library of operators does not link libsmelt.
+  static constexpr const char* kNames[] = {"bool",    "uint8",    "int8",    "int16",   "int32",     "int64",
+                                           "float16", "bfloat16", "float32", "float64", "complex64", "complex128"};
+};
+template <>
+struct ValueOf<std::int64_t> {
+  static std::int64_t Get(const smelt_value& v, std::size_t position) {
+    if (v.kind != SMELT_KIND_INT) BadValue(position, "an int");
+    return v.value.integer;
+  }
+};
+template <>
+struct ValueOf<double> {
+  static double Get(const smelt_value& v, std::size_t position) {
+    if (v.kind == SMELT_KIND_INT) return static_cast<double>(v.value.integer);
+    if (v.kind != SMELT_KIND_FLOAT) BadValue(position, "a float");
+    return v.value.real;
+  }
+};
+template <>
+struct ValueOf<bool> {
+  static bool Get(const smelt_value& v, std::size_t position) {
+    if (v.kind != SMELT_KIND_BOOL) BadValue(position, "a bool");
+    return v.value.boolean != 0;
+  }
+};
+template <>
+struct ValueOf<std::string> {
+  static std::string Get(const smelt_value& v, std::size_t position) {
+    if (v.kind != SMELT_KIND_STRING) BadValue(position, "a string");
+    return std::string(v.value.string.data, v.value.string.size);
+  }
+};
+template <typename T>
+struct ValueOf<std::optional<T>> {
+  static std::optional<T> Get(const smelt_value& v, std::size_t position) {
+    if (v.kind == SMELT_KIND_NONE) return std::nullopt;
+    return ValueOf<T>::Get(v, position);
+  }
+};
+template <typename T>
+struct ValueOf<std::vector<T>> {
+  static std::vector<T> Get(const smelt_value& v, std::size_t position) {
+    if (v.kind != SMELT_KIND_LIST) BadValue(position, "a list");
+    std::vector<T> out;
+    for (std::size_t i = 0; i < v.value.list.size; ++i) out.push_back(ValueOf<T>::Get(v.value.list.items[i], position));
+    return out;
+  }
+};
+
+template <typename T>
+struct IsOutput : std::false_type {};
+template <typename T>
+struct IsOutput<Output<T>> : std::true_type {};
+template <typename T>
+struct IsOutput<OutputList<T>> : std::true_type {};
+
+template <typename T>
+T Parameter(smelt_operator_call* call, std::size_t num_args, std::size_t position) {
+  if constexpr (IsOutput<T>::value) {
+    return T(call->api, &call->results[position - num_args]);
+  } else {
+    return ValueOf<T>::Get(call->args[position], position);
+  }
+}
+
+template <typename F, typename... P, std::size_t... I>
+void Invoke(F& function, smelt_operator_call* call, std::index_sequence<I...>) {
+  constexpr std::size_t outputs = (std::size_t{IsOutput<P>::value} + ... + 0);
+  constexpr std::size_t args = sizeof...(P) - outputs;
+  constexpr bool is_output[] = {IsOutput<P>::value..., true};
+  for (std::size_t i = 0; i < sizeof...(P); ++i) {
+    if (is_output[i] != (i >= args)) throw Error(SMELT_INVALID_ARGUMENT, "the implementation's Outputs must come last");
+  }
+  if (call->num_args != args || call->num_results < outputs) {
+    throw Error(SMELT_INVALID_ARGUMENT, "the schema has " + std::to_string(call->num_args) + " arguments and " +
+                                            std::to_string(call->num_results) + " results, the implementation takes " +
+                                            std::to_string(args) + " and " + std::to_string(outputs));
+  }
+  function(Parameter<P>(call, args, I)...);
+}
+
+template <typename F>
+struct Signature : Signature<decltype(&F::operator())> {};
+template <typename R, typename C, typename... P>
+struct Signature<R (C::*)(P...) const> {
+  template <typename F>
+  static void Call(F& function, smelt_operator_call* call) {
+    Invoke<F, std::decay_t<P>...>(function, call, std::index_sequence_for<P...>());
+  }
+};
+template <typename R, typename C, typename... P>
+struct Signature<R (C::*)(P...)> : Signature<R (C::*)(P...) const> {};
+template <typename R, typename... P>
+struct Signature<R (*)(P...)> {
+  template <typename F>
+  static void Call(F& function, smelt_operator_call* call) {
+    Invoke<F, std::decay_t<P>...>(function, call, std::index_sequence_for<P...>());
+  }
+};
+
+inline smelt_status FailCall(smelt_operator_call* call, smelt_status status, const char* what) {
+  std::strncpy(call->message, what, call->message_size - 1);
+  return status;
+}
+
+template <typename F>
+smelt_status RunOperator(smelt_operator_call* call) {
+  try {
+    F& function = *static_cast<F*>(call->user);
+    if constexpr (std::is_invocable_v<F&, smelt_operator_call&>) {
+      function(*call);
+    } else {
+      Signature<F>::Call(function, call);
+    }
+    return SMELT_OK;
+  } catch (const Error& e) {
+    return FailCall(call, e.status(), e.what());
+  } catch (const std::bad_alloc&) {
+    return FailCall(call, SMELT_RESOURCE_EXHAUSTED, "out of memory");
+  } catch (const std::exception& e) {
+    return FailCall(call, SMELT_FAILED_PRECONDITION, e.what());
+  } catch (...) {
+    return FailCall(call, SMELT_FAILED_PRECONDITION, "its implementation threw something that is no std::exception");
+  }
+}
+
+template <typename F>
+smelt_status Register(smelt_status (*register_operator)(const char*, smelt_operator_function, void*, void (*)(void*)),
+                      const std::string& name, F function) {
+  auto owned = std::make_unique<F>(std::move(function));
+  const smelt_status status =
+      register_operator(name.c_str(), RunOperator<F>, owned.get(), [](void* user) { delete static_cast<F*>(user); });
+  if (status == SMELT_OK) (void)owned.release();
+  return status;
+}
+
+}  // namespace detail
+
+// Registers the implementation of "mylib::f" for this process. A function that takes smelt_operator_call& gets the call
+// itself. Throws if there is one already.
+template <typename F>
+void RegisterOperator(const std::string& name, F function) {
+  detail::Check(detail::Register(smelt_operator_register, name, std::move(function)));
+}
+inline void UnregisterOperator(const std::string& name) { detail::Check(smelt_operator_unregister(name.c_str())); }
+// Loads a library that SMELT_OPERATOR_LIBRARY makes.
+inline void LoadOperatorLibrary(const std::string& path) { detail::Check(smelt_operator_library_load(path.c_str())); }
+
+// The operators of the program that loads a library of operators. The library does not link libsmelt.
+class Operators {
+ public:
+  explicit Operators(const smelt_operator_api* api) : api_(api) {}
+  template <typename F>
+  void Register(const std::string& name, F function) {
+    const smelt_status status = detail::Register(api_->register_operator, name, std::move(function));
+    if (status != SMELT_OK) throw Error(status, name + " cannot be registered");
+  }
+
+ private:
+  const smelt_operator_api* api_;
+};
+
+namespace detail {
+inline smelt_status RegisterLibrary(const smelt_operator_api* api, void (*register_all)(Operators&)) {
+  if (api->struct_size < sizeof(smelt_operator_api)) return SMELT_UNIMPLEMENTED;  // an older libsmelt
+  try {
+    Operators operators(api);
+    register_all(operators);
+    return SMELT_OK;
+  } catch (const Error& e) {
+    return e.status();
+  } catch (...) {
+    return SMELT_INTERNAL;
+  }
+}
+}  // namespace detail
+
 }  // namespace smelt
+
+// Defines the entry of a library of operators:
+//
+//   SMELT_OPERATOR_LIBRARY(operators) {
+//     operators.Register("mylib::scale_", [](smelt::Array<float> x, double by) { ... });
+//   }
+#define SMELT_OPERATOR_LIBRARY(operators)                                                     \
+  static void SmeltRegisterAll(smelt::Operators& operators);                                  \
+  extern "C" SMELT_API smelt_status smelt_register_operators(const smelt_operator_api* api) { \
+    return smelt::detail::RegisterLibrary(api, SmeltRegisterAll);                             \
+  }                                                                                           \
+  static void SmeltRegisterAll(smelt::Operators& operators)
 
 #endif  // SMELT_RUNTIME_SMELT_HPP_

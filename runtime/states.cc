@@ -147,6 +147,7 @@ absl::Status Executor::TryToAdoptReplacedStates() {
 }
 
 absl::Status Executor::ResetStates() {
+  if (in_operator_) return absl::FailedPreconditionError("an operator resets the instance that is calling it");
   return CatchOutOfMemory([&] { return TryToResetStates(); });
 }
 

@@ -422,6 +422,63 @@ TEST(UntrustedTest, BlocksOfACallInAnEagerOrderProgramAreVerifiedToo) {
               HasSubstr("plan 2: eager-order program: call 0: plan 0: block 1 is never entered"));
 }
 
+// Adds testops::f(Tensor(a!) x, int n) -> (Tensor(a!), Tensor[]) and a call of it.
+fb::EagerInstrT& AddCustomCall(fb::BundleT& b) {
+  auto op = std::make_unique<fb::CustomOperatorT>();
+  op->name = "testops::f";
+  for (int i = 0; i < 2; ++i) {
+    op->args.push_back(std::make_unique<fb::CustomArgumentT>());
+    op->results.push_back(std::make_unique<fb::CustomResultT>());
+  }
+  op->args[0]->writes = true;
+  op->results[0]->shares = {0};
+  op->results[0]->is_argument = true;
+  op->results[1]->kind = fb::CustomResultKind::Tensors;
+  b.custom_operators.push_back(std::move(op));
+  auto call = std::make_unique<fb::EagerInstrT>();
+  call->kind = fb::EagerKind::Custom;
+  call->custom = 0;
+  call->inputs = {0, 0};
+  call->outputs = {-1, 0};
+  for (int i = 0; i < 2; ++i) {
+    call->stated.push_back(std::make_unique<fb::StatedResultT>());
+    call->stated[i]->tensors.push_back(std::make_unique<fb::StatedTensorT>());
+    call->stated[i]->tensors[0]->sizes = {0, -1};
+  }
+  fb::EagerBlockT& block = *AddEagerPlan(b).blocks[0];
+  block.instrs.push_back(std::move(call));
+  return *block.instrs[0];
+}
+
+TEST(UntrustedTest, CallsOfCustomOperatorsAreVerified) {
+  // What is right is only lacking an implementation.
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { AddCustomCall(b); }), HasSubstr("no implementation of: testops::f"));
+  const std::vector<std::pair<std::function<void(fb::BundleT&, fb::EagerInstrT&)>, std::string>> damages = {
+      {[](fb::BundleT&, fb::EagerInstrT& i) { i.custom = -1; }, "custom operator is -1, of 1"},
+      {[](fb::BundleT&, fb::EagerInstrT& i) { i.custom = 100'000'000; }, "custom operator is 100000000, of 1"},
+      {[](fb::BundleT&, fb::EagerInstrT& i) { i.inputs = {0}; }, "other arguments than the operator takes"},
+      {[](fb::BundleT&, fb::EagerInstrT& i) { i.outputs = {0}; }, "other results than the operator gives"},
+      {[](fb::BundleT&, fb::EagerInstrT& i) { i.stated.pop_back(); }, "other results than the operator gives"},
+      {[](fb::BundleT&, fb::EagerInstrT& i) { i.stated[0]->tensors.clear(); }, "it states 0 types"},
+      {[](fb::BundleT&, fb::EagerInstrT& i) { i.stated[1]->tensors[0]->dtype = 77; }, "dtype"},
+      {[](fb::BundleT&, fb::EagerInstrT& i) { i.stated[1]->tensors[0]->sizes = {1 << 30}; }, "size (expression)"},
+      {[](fb::BundleT&, fb::EagerInstrT& i) { i.stated[1]->tensors[0]->sizes.assign(65, 0); }, "bad rank"},
+      {[](fb::BundleT& b, fb::EagerInstrT&) { b.custom_operators[0]->name = "a\nb"; }, "its name is no operator's"},
+      {[](fb::BundleT& b, fb::EagerInstrT&) { b.custom_operators[0]->schema = "\xff"; }, "is not UTF-8"},
+      {[](fb::BundleT& b, fb::EagerInstrT&) { b.custom_operators[0]->results[0]->shares = {2}; },
+       "shares memory with is 2, of 2"},
+      {[](fb::BundleT& b, fb::EagerInstrT&) { b.custom_operators[0]->results[1]->is_argument = true; },
+       "it is an argument, but it is not said which"},
+      {[](fb::BundleT& b, fb::EagerInstrT&) {
+         b.custom_operators[0]->results[1]->kind = static_cast<fb::CustomResultKind>(9);
+       },
+       "its kind is unknown"},
+  };
+  for (const auto& [damage, message] : damages) {
+    EXPECT_THAT(MessageAfter([&](fb::BundleT& b) { damage(b, AddCustomCall(b)); }), HasSubstr(message));
+  }
+}
+
 TEST(UntrustedTest, StringsThatAreNotUtf8AreRefused) {
   const std::vector<std::function<std::string&(fb::BundleT&)>> strings = {
       [](fb::BundleT& b) -> std::string& { return b.model_name; },

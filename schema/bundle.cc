@@ -168,6 +168,11 @@ class UnpackBudget {
       Each(t.kernels(), [&](const fb::TargetKernel& k) { Str(k.key()); });
     });
     Each(b.plans(), [&](const fb::Plan& p) { Add(p); });
+    Each(b.custom_operators(), [&](const fb::CustomOperator& o) {
+      Str(o.name()), Str(o.schema());
+      Each(o.args(), [&](const fb::CustomArgument& a) { Str(a.name()); });
+      Each(o.results(), [&](const fb::CustomResult& r) { Str(r.name()), Vec(r.shares()); });
+    });
   }
 
  private:
@@ -182,6 +187,8 @@ class UnpackBudget {
         Str(i.op()), Str(i.text()), Str(i.source());
         Vec(i.inputs()), Vec(i.outputs()), Vec(i.blocks()), Vec(i.layout_inputs()), Vec(i.targets());
         Vec(i.ints()), Vec(i.floats()), Vec(i.sharing()), Vec(i.layout_rule());
+        Each(i.stated(),
+             [&](const fb::StatedResult& r) { Each(r.tensors(), [&](const fb::StatedTensor& t) { Vec(t.sizes()); }); });
       });
     });
     Each(e.calls(), [&](const fb::Bundle& b) { Add(b); });
@@ -321,6 +328,8 @@ class Verifier {
                                                           : Bad(absl::StrCat("num_words is ", k->num_words));
     }));
     SMELT_RETURN_IF_ERROR(EachOf(b_.targets, "target", [&](const auto& t) { return Target(*t); }));
+    SMELT_RETURN_IF_ERROR(
+        EachOf(b_.custom_operators, "custom operator", [&](const auto& o) { return CustomOperator(*o); }));
     return EachOf(b_.plans, "plan", [&](const auto& p) { return Plan(*p); });
   }
 
@@ -617,8 +626,8 @@ class Verifier {
     }));
     SMELT_RETURN_IF_ERROR(EachOf(e.calls, "call", [&](const auto& c) {
       if (!c->storages.empty() || !c->states.empty() || !c->kernels.empty() || !c->targets.empty() ||
-          c->plans.size() != 1) {
-        return Bad("a call has one plan, and no states and kernels of its own");
+          !c->custom_operators.empty() || c->plans.size() != 1) {
+        return Bad("a call has one plan, and no states, kernels and operators of its own");
       }
       return Verifier(*c, nullptr, b_.kernels).Run();
     }));
@@ -636,6 +645,42 @@ class Verifier {
       for (const auto& i : block->instrs) n += i->inputs.size() + i->outputs.size();
     }
     return static_cast<int64_t>(n);
+  }
+
+  static absl::Status CustomOperator(const fb::CustomOperatorT& o) {
+    // Names are printed, and looked up among those that the program has registered.
+    const auto is_plain = [](char c) { return absl::ascii_isalnum(c) || c == '_' || c == ':' || c == '.'; };
+    if (o.name.empty() || o.name.size() > 1000 || !std::all_of(o.name.begin(), o.name.end(), is_plain))
+      return Bad("its name is no operator's");
+    SMELT_RETURN_IF_ERROR(Text(o.schema, "its schema"));
+    SMELT_RETURN_IF_ERROR(EachOf(o.args, "argument", [](const auto& a) { return Text(a->name, "its name"); }));
+    return EachOf(o.results, "result", [&](const auto& r) {
+      if (r->kind > fb::CustomResultKind::MAX) return Bad("its kind is unknown");
+      for (int a : r->shares)
+        SMELT_RETURN_IF_ERROR(InRange(a, o.args.size(), "the argument that it shares memory with"));
+      if (r->is_argument && (r->shares.size() != 1 || r->kind != fb::CustomResultKind::Tensor))
+        return Bad("it is an argument, but it is not said which");
+      return Text(r->name, "its name");
+    });
+  }
+
+  absl::Status CustomCall(const fb::EagerInstrT& i) const {
+    SMELT_RETURN_IF_ERROR(InRange(i.custom, b_.custom_operators.size(), "custom operator"));
+    const fb::CustomOperatorT& o = *b_.custom_operators[i.custom];
+    if (i.inputs.size() != o.args.size()) return Bad("it gives other arguments than the operator takes");
+    if (i.outputs.size() != o.results.size() || i.stated.size() != o.results.size())
+      return Bad("it takes other results than the operator gives");
+    return EachOf(i.stated, "result", [&](const auto& r) {
+      const size_t at = static_cast<size_t>(&r - i.stated.data());
+      const bool tensor = o.results[at]->kind == fb::CustomResultKind::Tensor;
+      if (tensor && r->tensors.size() != 1) return Bad(absl::StrCat("it states ", r->tensors.size(), " types"));
+      return EachOf(r->tensors, "tensor", [&](const auto& t) {
+        SMELT_RETURN_IF_ERROR(DTypeOf(t->dtype));
+        if (t->sizes.size() > kMaxRank) return Bad("bad rank");
+        for (int e : t->sizes) SMELT_RETURN_IF_ERROR(InRangeOrNone(e, b_.exprs.size(), "size (expression)"));
+        return absl::OkStatus();
+      });
+    });
   }
 
   absl::Status EagerBlock(const fb::EagerProgramT& e, int index, int depth) {
@@ -678,6 +723,8 @@ class Verifier {
                                                                       : Bad("it lacks inputs or outputs");
     };
     switch (i.kind) {
+      case K::Custom:
+        return CustomCall(i);
       case K::None:
       case K::String:
       case K::IntList:
@@ -1132,7 +1179,13 @@ bool IsWhole(const fb::PlanT& p) {
   }
   if (!whole || p.eager == nullptr) return whole;
   whole = Complete(p.eager->tensors) && Complete(p.eager->blocks) && Complete(p.eager->calls);
-  for (size_t k = 0; whole && k < p.eager->blocks.size(); ++k) whole = Complete(p.eager->blocks[k]->instrs);
+  for (size_t k = 0; whole && k < p.eager->blocks.size(); ++k) {
+    whole = Complete(p.eager->blocks[k]->instrs);
+    for (size_t i = 0; whole && i < p.eager->blocks[k]->instrs.size(); ++i) {
+      for (const auto& stated : p.eager->blocks[k]->instrs[i]->stated)
+        whole = whole && stated != nullptr && Complete(stated->tensors);
+    }
+  }
   for (size_t k = 0; whole && k < p.eager->calls.size(); ++k) whole = IsWhole(*p.eager->calls[k]);
   return whole;
 }
@@ -1141,7 +1194,8 @@ bool IsWhole(const fb::BundleT& bundle) {
   bool whole = Complete(bundle.symbols) && Complete(bundle.args) && Complete(bundle.outputs) &&
                Complete(bundle.storages) && Complete(bundle.states) && Complete(bundle.plans) &&
                Complete(bundle.kernels) && Complete(bundle.targets) && Complete(bundle.argument_structure) &&
-               Complete(bundle.result_structure);
+               Complete(bundle.result_structure) && Complete(bundle.custom_operators);
+  for (const auto& o : bundle.custom_operators) whole = whole && Complete(o->args) && Complete(o->results);
   for (size_t i = 0; whole && i < bundle.plans.size(); ++i) whole = IsWhole(*bundle.plans[i]);
   for (size_t i = 0; whole && i < bundle.targets.size(); ++i) whole = Complete(bundle.targets[i]->kernels);
   return whole;

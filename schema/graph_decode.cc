@@ -3,9 +3,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "flatbuffers/flatbuffers.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/declare.h"
 #include "smelt/schema/container.h"
 #include "smelt/schema/graph_codec.h"
 #include "smelt/schema/graph_generated.h"
@@ -119,6 +121,13 @@ class Decoder {
       absl::StatusOr<Expr> e = Expr::Parse(text);
       if (!e.ok()) return Bad("expression ", i, ": ", e.status().message());
       exprs_.push_back(*std::move(e));
+    }
+    for (size_t i = 0; i < SizeOf(file_->op_schemas()); ++i) {
+      const absl::string_view text = View(file_->op_schemas()->Get(static_cast<flatbuffers::uoffset_t>(i)));
+      SMELT_RETURN_IF_ERROR(Take(16 * text.size()));
+      const absl::StatusOr<OpName> op = DeclareOperator(text);
+      if (!op.ok()) return Bad("operator schema ", i, ": ", op.status().message());
+      if (!declared_.try_emplace(op->full(), *op).second) return Bad("two schemas of ", op->full());
     }
     for (size_t i = 0; i < SizeOf(file_->sources()); ++i) {
       const fb::Source* s = file_->sources()->Get(i);
@@ -541,7 +550,8 @@ class Decoder {
     SMELT_ASSIGN_OR_RETURN(absl::string_view name, String(index));
     if (!IsOpName(name)) return Bad("\"", name.substr(0, 100), "\" is no operator's name");
     if (ops_.size() <= index) ops_.resize(index + 1);
-    return ops_[index] = OpName::Get(name);
+    const auto declared = declared_.find(name);
+    return ops_[index] = declared == declared_.end() ? OpName::Get(name) : declared->second;
   }
 
   const Container* container_;
@@ -550,7 +560,8 @@ class Decoder {
   std::vector<Expr> exprs_;
   std::vector<std::shared_ptr<const SourceLocation>> sources_;
   std::vector<bool> graph_used_;
-  std::vector<OpName> ops_;  // by the string's index
+  std::vector<OpName> ops_;                            // by the string's index
+  absl::flat_hash_map<std::string, OpName> declared_;  // the user's own operators
   std::vector<std::optional<Container::WritableCopy>> mapped_;
   std::vector<ValueId> uses_;
   mutable int64_t left_ = 0;  // bytes that decoding may still allocate

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "flatbuffers/flatbuffers.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/declare.h"
 #include "smelt/schema/container.h"
 #include "smelt/schema/graph_codec.h"
 #include "smelt/schema/graph_generated.h"
@@ -60,7 +62,11 @@ class Encoder {
     auto types = b_.CreateVectorOfStrings(types_.list);
     auto exprs = b_.CreateVectorOfStrings(exprs_.list);
     auto graphs = b_.CreateVector(encoded);
-    fb::FinishGraphFileBuffer(b_, fb::CreateGraphFile(b_, kGraphFormat, strings, types, exprs, sources_vector, graphs));
+    std::vector<std::string> schemas;
+    for (const auto& [name, schema] : op_schemas_) schemas.push_back(schema);
+    auto op_schemas = schemas.empty() ? 0 : b_.CreateVectorOfStrings(schemas);
+    fb::FinishGraphFileBuffer(
+        b_, fb::CreateGraphFile(b_, kGraphFormat, strings, types, exprs, sources_vector, graphs, op_schemas));
     return std::string(reinterpret_cast<const char*>(b_.GetBufferPointer()), b_.GetSize());
   }
 
@@ -237,6 +243,10 @@ class Encoder {
       Offset<flatbuffers::Vector<Offset<fb::Attribute>>> attributes_vector =
           attributes.empty() ? 0 : b_.CreateVector(attributes);
       int32_t source = node.source == nullptr ? -1 : SourceIndex(*node.source);
+      if (const std::string schema = DeclaredSchema(node.op); !schema.empty()) {
+        const auto [it, is_new] = op_schemas_.try_emplace(node.op.full(), schema);
+        if (it->second != schema) return absl::InvalidArgumentError(absl::StrCat("two schemas of ", node.op.full()));
+      }
       nodes.push_back(fb::CreateNode(b_, Intern(strings_, node.op.full()), inputs,
                                      static_cast<uint32_t>(node.outputs.size()),
                                      static_cast<uint32_t>(node.blocks.size()), attributes_vector, source));
@@ -313,6 +323,7 @@ class Encoder {
     return it->second;
   }
 
+  std::map<std::string, std::string> op_schemas_;  // of declared operators, by name
   WeightLayout& layout_;
   flatbuffers::FlatBufferBuilder b_;
   Table strings_, types_, exprs_;

@@ -62,7 +62,7 @@ int RunCompile(const std::vector<std::string>& args) {
   cache_options.explain_misses = usage.ok() && line->Has("explain-cache");
   if (usage.ok() && line->Has("stats") && line->Get("stats") != "json")
     usage = absl::InvalidArgumentError("--stats=json expected");
-  if (usage.ok()) usage = line->CheckFiles({"kernels"}, {"o", "stats-file"});
+  if (usage.ok()) usage = line->CheckFiles({"kernels", "op-schema"}, {"o", "stats-file"});
   std::error_code error;
   if (usage.ok() && line->Has("stats-file") && std::filesystem::exists(line->Get("o"), error) &&
       !std::filesystem::is_regular_file(line->Get("o"), error))
@@ -88,7 +88,10 @@ int RunCompile(const std::vector<std::string>& args) {
   }
   const std::string model = line->positional()[0], out = line->Get("o");
   const auto begin = std::chrono::steady_clock::now();
-  auto graph = ReadModel(model, /*complete=*/true, &options.structure);
+  auto operators = ReadOperatorSchemas(line->Get("op-schema"));
+  if (!operators.ok()) return Fail(operators.status());
+  options.operators = *std::move(operators);
+  auto graph = ReadModel(model, /*complete=*/true, &options.structure, options.operators);
   if (!graph.ok()) return Fail(graph.status());
   const double import_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   if (line->Has("kernels")) {

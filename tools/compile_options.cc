@@ -21,13 +21,14 @@ const char kCompileOptionsHelp[] =
     "  --cache-mode=read-write|read-only|off\n"
     "  --cache-size=MIB            of the folder; the least recently used kernels go first (default 1024)\n"
     "  --remote-cache=URL          kernels from and to a server of Bazel's HTTP cache protocol\n"
+    "  --op-schema=FILE[,FILE...]  schemas of operators of your own that the model calls (docs/custom_operators.md)\n"
     "  --no-fuse                   one kernel per operator\n"
     "  --disable-pass=PASS[,...]   leave optional passes out (smelt-opt --list-passes); the bundle is slower\n"
     "  --verify                    run the graph through the evaluator around each pass; a difference is exit 70\n";
 
 std::vector<std::string> CompileOptionNames(std::vector<std::string> more) {
   more.insert(more.end(), {"target", "alias-variants", "cache-dir", "cache-mode", "cache-size", "remote-cache",
-                           "threads", "disable-pass"});
+                           "threads", "disable-pass", "op-schema"});
   return more;
 }
 std::vector<std::string> CompileFlagNames(std::vector<std::string> more) {
@@ -97,12 +98,14 @@ absl::Status ReadCompileOptions(const CommandLine& line, CompileOptions& options
 std::string Describe(const CompileOptions& options) {
   std::vector<std::string> disabled(options.disabled_passes.begin(), options.disabled_passes.end());
   std::sort(disabled.begin(), disabled.end());
+  std::string schemas;
+  for (OpName op : options.operators.all()) absl::StrAppend(&schemas, " operator ", DeclaredSchema(op));
   const char* const variants[] = {"auto", "none", "all"};
   return absl::StrCat(
       "targets ",
       absl::StrJoin(options.targets, ",", [](std::string* out, Target t) { absl::StrAppend(out, Name(t)); }),
       " variants ", variants[static_cast<int>(options.variants)], options.fuse ? " fuse" : " no-fuse",
-      disabled.empty() ? "" : " without ", absl::StrJoin(disabled, ","));
+      disabled.empty() ? "" : " without ", absl::StrJoin(disabled, ","), schemas);
 }
 
 }  // namespace smelt

@@ -31,6 +31,7 @@
 #include "smelt/tools/convert_model.h"
 #include "smelt/tools/exit_codes.h"
 #include "smelt/tools/forked_workers.h"
+#include "smelt/tools/model_file.h"
 
 namespace smelt {
 namespace {
@@ -126,7 +127,7 @@ class Batch {
   absl::Status ReadArguments(const CommandLine& line) {
     if (line.positional().empty() || !line.Has("out-dir"))
       return absl::InvalidArgumentError("models and --out-dir=DIR expected");
-    SMELT_RETURN_IF_ERROR(line.CheckFiles({}, {"report", "log"}));
+    SMELT_RETURN_IF_ERROR(line.CheckFiles({"op-schema"}, {"report", "log"}));
     SMELT_RETURN_IF_ERROR(ReadCompileOptions(line, options_, cache_options_));
     if (options_.threads == 0) options_.threads = 1;  // models are what is done side by side
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -136,6 +137,11 @@ class Batch {
     log_path_ = line.Get("log");
     out_dir_ = fs::path(line.Get("out-dir")).lexically_normal().string();
     while (out_dir_.size() > 1 && absl::EndsWith(out_dir_, "/")) out_dir_.pop_back();
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadOperators(const std::string& paths) {
+    SMELT_ASSIGN_OR_RETURN(options_.operators, ReadOperatorSchemas(paths));
     return absl::OkStatus();
   }
 
@@ -383,6 +389,7 @@ int RunConvert(const std::vector<std::string>& args) {
     std::fprintf(stderr, "smelt convert: %s\n", std::string(status.message()).c_str());
     return code;
   };
+  if (s = batch.ReadOperators(line->Get("op-schema")); !s.ok()) return fail(s, ExitCodeOf(s));
   if (s = batch.Prepare(line->positional()); !s.ok()) {
     return fail(s, absl::IsInvalidArgument(s) ? kExitUsage : ExitCodeOf(s));
   }

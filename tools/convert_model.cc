@@ -37,12 +37,12 @@ struct Made {
 };
 Made Make(const ConvertInput& input, const std::string& bundle, CompileOptions options) {
   Made out;
-  auto graph = ReadModel(input.path, /*complete=*/true, &options.structure);
+  auto graph = ReadModel(input.path, /*complete=*/true, &options.structure, options.operators);
   if (!graph.ok()) {
     out.status = graph.status();
     if (!absl::IsUnimplemented(out.status)) return out;
     // The missing operators of a text model are known before its types are complete.
-    auto incomplete = ReadModel(input.path, /*complete=*/false);
+    auto incomplete = ReadModel(input.path, /*complete=*/false, nullptr, options.operators);
     if (incomplete.ok()) out.unsupported = FindUnsupported(**incomplete);
     return out;
   }

@@ -81,6 +81,7 @@ class Inspector {
     if (!b_.plans.empty()) out["convention"] = plans[0]["convention"];
     out["plans"] = std::move(plans);
     if (!b_.refused_patterns.empty()) out["refused_patterns"] = b_.refused_patterns;
+    for (const auto& op : b_.custom_operators) out["custom_operators"].push_back(op->schema);
     Json kernels = Json::array();
     for (const auto& t : b_.targets) {
       for (size_t i = 0; i < b_.kernels.size() && Fits(200 + b_.kernels[i]->spec.size() + t->name.size()); ++i) {

@@ -25,11 +25,12 @@
 namespace smelt {
 
 const char kInspectHelp[] =
-    "smelt inspect FILE.{pt2,ir,smg,smb} [--json] [--digests] [--html=PAGE] [--case=CASE]\n"
+    "smelt inspect FILE.{pt2,ir,smg,smb} [--json] [--digests] [--html=PAGE] [--case=CASE] [--op-schema=FILE]\n"
     "  the graph in text, or the bundle's signature, calling convention, plans, kernels, weights and digests\n"
     "  --digests   also read the weights and check their digest\n"
     "  --html=PAGE of a bundle: draws the plans' steps, the memory that goes between them, bytes and kernels\n"
-    "  --case=CASE of a bundle: runs it (trust where it comes from), and says how long each step takes\n";
+    "  --case=CASE of a bundle: runs it (trust where it comes from), and says how long each step takes\n"
+    "  --op-schema=FILE of a model: the schemas of operators of your own that it calls\n";
 
 namespace {
 
@@ -61,7 +62,7 @@ absl::StatusOr<std::string> AddTimes(const std::string& bundle, const std::strin
 }  // namespace
 
 int RunInspect(const std::vector<std::string>& args) {
-  auto line = CommandLine::Parse(args, {"html", "case"}, {"json", "digests", "help"});
+  auto line = CommandLine::Parse(args, {"html", "case", "op-schema"}, {"json", "digests", "help"});
   if (line.ok() && line->Has("help")) {
     std::fputs(kInspectHelp, stdout);
     return kExitOk;
@@ -85,7 +86,9 @@ int RunInspect(const std::vector<std::string>& args) {
       std::fprintf(stderr, "smelt inspect: --digests has no effect on a model: bundles (.smb) have digests\n");
       return kExitUsage;
     }
-    auto g = ReadModel(path, /*complete=*/false);
+    auto operators = ReadOperatorSchemas(line->Get("op-schema"));
+    if (!operators.ok()) return Fail(path, operators.status());
+    auto g = ReadModel(path, /*complete=*/false, nullptr, *operators);
     if (!g.ok()) return Fail(path, g.status());
     const std::string text = PrintGraph(**g);
     if (line->Has("json")) {
@@ -96,6 +99,10 @@ int RunInspect(const std::vector<std::string>& args) {
       std::fputs(text.c_str(), stdout);
     }
     return kExitOk;
+  }
+  if (line->Has("op-schema")) {
+    std::fprintf(stderr, "smelt inspect: --op-schema has no effect on a bundle, which holds the schemas\n");
+    return kExitUsage;
   }
   auto file = Container::Open(path, ContentKind::kBundle);
   if (!file.ok()) return Fail(path, file.status());

@@ -76,7 +76,9 @@ absl::Status ForEachLine(const std::string& path, F use) {
 
 // Sets `writing` when the inputs have been read.
 absl::Status Plan(const CommandLine& line, const CompileOptions& options, bool& writing) {
-  SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, ReadModel(line.positional()[1], /*complete=*/true));
+  SMELT_ASSIGN_OR_RETURN(const OperatorDeclarations operators, ReadOperatorSchemas(line.Get("op-schema")));
+  SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph,
+                         ReadModel(line.positional()[1], /*complete=*/true, nullptr, operators));
   auto specs = PlanKernels(*graph, options);
   if (!specs.ok()) return Annotate(specs.status(), line.positional()[1]);
   Lines lines;
@@ -139,14 +141,14 @@ int RunKernels(const std::vector<std::string>& args) {
     usage = absl::InvalidArgumentError("plan, pick or compile, an input and -o expected");
   }
   if (usage.ok() && step != "plan") {
-    usage = line->RefuseWithoutEffect({"target", "alias-variants", "verify", "no-fuse"},
+    usage = line->RefuseWithoutEffect({"target", "alias-variants", "verify", "no-fuse", "op-schema"},
                                       absl::StrCat("on kernels ", step, ": kernels are planned already"));
   }
   if (usage.ok() && step == "pick") {
     usage = line->RefuseWithoutEffect({"cache-dir", "cache-mode", "cache-size", "remote-cache", "threads"},
                                       "on kernels pick: it compiles nothing");
   }
-  if (usage.ok()) usage = line->CheckFiles({}, {"o"}, /*first_file=*/1);
+  if (usage.ok()) usage = line->CheckFiles({"op-schema"}, {"o"}, /*first_file=*/1);
   if (!usage.ok()) {
     std::fprintf(stderr, "smelt kernels: %s\n%s", std::string(usage.message()).c_str(), kHelp);
     return kExitUsage;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "smelt/core/base/file.h"
 #include "smelt/core/base/recover.h"
 #include "smelt/core/base/status_macros.h"
@@ -18,11 +19,12 @@ namespace smelt {
 
 namespace {
 
-absl::StatusOr<std::unique_ptr<Graph>> Read(const std::string& path, bool complete, CallStructure* structure) {
+absl::StatusOr<std::unique_ptr<Graph>> Read(const std::string& path, bool complete, CallStructure* structure,
+                                            const OperatorDeclarations& operators) {
   std::string stem = path.substr(path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1);
   stem = stem.substr(0, stem.rfind('.'));
   if (absl::EndsWith(path, ".pt2")) {
-    SMELT_ASSIGN_OR_RETURN(Pt2Model model, ReadPt2(path));
+    SMELT_ASSIGN_OR_RETURN(Pt2Model model, ReadPt2(path, {.operators = &operators}));
     model.graph->name = stem;
     for (const std::string& guard : model.unchecked_guards) {
       std::fprintf(stderr, "warning: %s was exported for sizes where %s; calls are not held to that\n", path.c_str(),
@@ -38,6 +40,7 @@ absl::StatusOr<std::unique_ptr<Graph>> Read(const std::string& path, bool comple
     options.resolve_overload = ResolveOverload;
     SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Graph> g, ParseGraph(text, options));
     g->name = stem;
+    ApplyDeclarations(*g, operators);
     absl::Status s = CheckArguments(*g);
     if (s.ok() && complete) s = CompleteTypes(*g);
     if (s.ok() && complete) s = CheckModel(*g);
@@ -55,8 +58,18 @@ absl::StatusOr<std::unique_ptr<Graph>> Read(const std::string& path, bool comple
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Graph>> ReadModel(const std::string& path, bool complete, CallStructure* structure) {
-  return Recovered<std::unique_ptr<Graph>>("read", [&] { return Read(path, complete, structure); });
+absl::StatusOr<std::unique_ptr<Graph>> ReadModel(const std::string& path, bool complete, CallStructure* structure,
+                                                 const OperatorDeclarations& operators) {
+  return Recovered<std::unique_ptr<Graph>>("read", [&] { return Read(path, complete, structure, operators); });
+}
+
+absl::StatusOr<OperatorDeclarations> ReadOperatorSchemas(const std::string& paths) {
+  OperatorDeclarations out;
+  for (absl::string_view path : absl::StrSplit(paths, ',', absl::SkipEmpty())) {
+    SMELT_ASSIGN_OR_RETURN(const std::string text, ReadFile(std::string(path)));
+    SMELT_RETURN_IF_ERROR(out.AddText(text, path));
+  }
+  return out;
 }
 
 }  // namespace smelt

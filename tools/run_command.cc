@@ -8,12 +8,14 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/runtime/case.h"
 #include "smelt/runtime/json_text.h"
 #include "smelt/runtime/program.h"
 #include "smelt/runtime/safetensors.h"
+#include "smelt/runtime/smelt.h"
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/exit_codes.h"
 
@@ -23,6 +25,7 @@ const char kRunHelp[] =
     "smelt run BUNDLE.smb --case=F.case.safetensors [--repeat=N] [--threads=N] [--json]\n"
     "smelt run BUNDLE.smb --inputs=IN.safetensors --outputs=OUT.safetensors [--threads=N]\n"
     "  --case       runs a case and checks everything a caller sees (docs/case_files.md); exit 1 if anything differs\n"
+    "  --op-library=FILE[,FILE...]  shared libraries with operators that the model calls: loads and runs their code\n"
     "  --repeat=N   rounds, for latencies; arguments and state are restored before each\n"
     "  --inputs     plain tensors named after the model's inputs; outputs get the outputs' names, NAME.after an input "
     "that was written;\n"
@@ -159,7 +162,8 @@ int RunPlain(const std::shared_ptr<const Program>& program, const CommandLine& l
 }  // namespace
 
 int RunRun(const std::vector<std::string>& args) {
-  auto line = CommandLine::Parse(args, {"case", "repeat", "threads", "inputs", "outputs"}, {"json", "help"});
+  auto line =
+      CommandLine::Parse(args, {"case", "repeat", "threads", "inputs", "outputs", "op-library"}, {"json", "help"});
   if (line.ok() && line->Has("help")) {
     std::fputs(kRunHelp, stdout);
     return kExitOk;
@@ -185,10 +189,16 @@ int RunRun(const std::vector<std::string>& args) {
     usage = absl::InvalidArgumentError("--case has its own inputs: neither --inputs nor --outputs beside it");
   if (usage.ok() && !line->Has("case"))
     usage = line->RefuseWithoutEffect({"json", "repeat"}, "with --inputs and --outputs: it is about a case");
-  if (usage.ok()) usage = line->CheckFiles({"case", "inputs"}, {"outputs"});
+  if (usage.ok()) usage = line->CheckFiles({"case", "inputs", "op-library"}, {"outputs"});
   if (!usage.ok()) {
     std::fprintf(stderr, "smelt run: %s\n%s", std::string(usage.message()).c_str(), kRunHelp);
     return kExitUsage;
+  }
+  for (const absl::string_view library : absl::StrSplit(line->Get("op-library"), ',', absl::SkipEmpty())) {
+    const smelt_status loaded = smelt_operator_library_load(std::string(library).c_str());
+    if (loaded == SMELT_OK) continue;
+    std::fprintf(stderr, "smelt run: %s\n", smelt_last_error());
+    return ExitCodeOf(absl::Status(static_cast<absl::StatusCode>(loaded), ""));
   }
   auto program = Program::Load(line->positional()[0], options);
   if (!program.ok()) {

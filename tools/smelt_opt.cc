@@ -19,6 +19,7 @@
 #include "smelt/core/base/recover.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/ir/text.h"
+#include "smelt/core/op/declare.h"
 #include "smelt/core/op/declared_types.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/fuser/fuse.h"
@@ -28,6 +29,7 @@
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/command_main.h"
 #include "smelt/tools/exit_codes.h"
+#include "smelt/tools/model_file.h"
 #include "smelt/tools/opt_passes.h"
 
 namespace smelt {
@@ -35,7 +37,7 @@ namespace {
 
 constexpr char kUsage[] =
     "usage: smelt-opt GRAPH [--pass=NAME[,NAME...]] [-o OUT] [--alias-queries=FILE] [--timing[=json]] [--quiet]\n"
-    "                 [--json] [--dot] [--html=FILE] [--list-passes]\n"
+    "                 [--json] [--dot] [--html=FILE] [--op-schema=FILE] [--list-passes]\n"
     "GRAPH and OUT are text (.ir) or smelt's own form (.smg); \"-\" is standard input or output.\n";
 
 // As TorchScript chooses; what fits no overload exactly (a text written by hand) takes the first that has room for the
@@ -59,14 +61,16 @@ absl::StatusOr<OpName> Resolve(absl::string_view name, absl::Span<const Type> ty
   return OpName::Get(name);
 }
 
-absl::StatusOr<std::unique_ptr<Graph>> Read(const std::string& path) {
+absl::StatusOr<std::unique_ptr<Graph>> Read(const std::string& path, const OperatorDeclarations& operators) {
   if (absl::EndsWith(path, ".smg")) return ReadGraphFile(path);
   absl::StatusOr<std::string> text = ReadFile(path == "-" ? "/dev/stdin" : path);
   if (!text.ok()) return text.status();
   ParseOptions options;
   options.file_name = path == "-" ? "<stdin>" : path;
   options.resolve_overload = Resolve;
-  return ParseGraph(*text, options);
+  SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Graph> g, ParseGraph(*text, options));
+  ApplyDeclarations(*g, operators);
+  return g;
 }
 
 // Nobody vouches for the graph. One that is only looked at is printed as it is: its arguments are not filled in.
@@ -111,8 +115,8 @@ absl::Status CheckOptions(const CommandLine& line, const PassPipeline& all, cons
   if (line.positional()[0] == "-" && line.Get("alias-queries") == "-")
     return absl::InvalidArgumentError("standard input is either the graph or the queries");
   // "-" is no file.
-  return line.Get("out") == "-" ? line.CheckFiles({"alias-queries"}, {"html"})
-                                : line.CheckFiles({"alias-queries"}, {"out", "html"});
+  return line.Get("out") == "-" ? line.CheckFiles({"alias-queries", "op-schema"}, {"html"})
+                                : line.CheckFiles({"alias-queries", "op-schema"}, {"out", "html"});
 }
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -128,7 +132,7 @@ int Main(int argc, char** argv) {
     args.push_back(a);
   }
   absl::StatusOr<CommandLine> parsed =
-      CommandLine::Parse(args, {"pass", "out", "alias-queries", "html"},
+      CommandLine::Parse(args, {"pass", "out", "alias-queries", "html", "op-schema"},
                          {"timing", "quiet", "list-passes", "json", "dot", "explain", "help"});
   if (!parsed.ok()) {
     std::fprintf(stderr, "smelt-opt: %s\n%s", std::string(parsed.status().message()).c_str(), kUsage);
@@ -140,8 +144,8 @@ int Main(int argc, char** argv) {
     return kExitOk;
   }
   if (line.Has("list-passes")) {
-    const absl::Status s = line.RefuseWithoutEffect({"pass", "out", "alias-queries", "html", "timing", "json", "dot"},
-                                                    "with --list-passes");
+    const absl::Status s = line.RefuseWithoutEffect(
+        {"pass", "out", "alias-queries", "html", "op-schema", "timing", "json", "dot"}, "with --list-passes");
     if (!s.ok() || !line.positional().empty())
       return Fail(s.ok() ? absl::InvalidArgumentError("no graph expected with --list-passes") : s, kExitUsage);
     for (const Pass& p : all.passes()) std::printf("%-24s %s\n", p.name.c_str(), p.description.c_str());
@@ -165,8 +169,10 @@ int Main(int argc, char** argv) {
   const bool explain = line.Has("explain");
   std::vector<std::pair<std::string, double>> times;
   double start = Now();
+  absl::StatusOr<OperatorDeclarations> operators = ReadOperatorSchemas(line.Get("op-schema"));
+  if (!operators.ok()) return Fail(operators.status(), ExitCodeOf(operators.status()));
   absl::StatusOr<std::unique_ptr<Graph>> graph =
-      Recovered<std::unique_ptr<Graph>>("read", [&] { return Read(line.positional()[0]); });
+      Recovered<std::unique_ptr<Graph>>("read", [&] { return Read(line.positional()[0], *operators); });
   if (!graph.ok()) return Fail(graph.status(), ExitCodeOf(graph.status()));
   Graph& g = **graph;
   times.push_back({"read", Now() - start});

@@ -10,7 +10,7 @@ namespace smelt {
 OpName OpName::Get(absl::string_view full) {
   // Never destroyed, because names outlive every static variable that may hold one.
   static absl::Mutex& mutex = *new absl::Mutex;
-  static auto& table = *new absl::flat_hash_map<absl::string_view, std::unique_ptr<const Rep>>;
+  static auto& table = *new absl::flat_hash_map<std::string, std::unique_ptr<const Rep>>;
   OpName result;
   {
     absl::ReaderMutexLock lock(&mutex);
@@ -21,6 +21,9 @@ OpName OpName::Get(absl::string_view full) {
     }
   }
   auto rep = std::make_unique<Rep>();
+  // What follows a line end tells names apart that are otherwise equal: core/op/declare.h puts the schema there.
+  const std::string key(full);
+  full = full.substr(0, full.find('\n'));
   rep->full = std::string(full);
   size_t colons = full.rfind("::");
   size_t dot = full.find('.', colons == absl::string_view::npos ? 0 : colons);
@@ -31,7 +34,6 @@ OpName OpName::Get(absl::string_view full) {
     rep->overload = std::string(full.substr(dot + 1));
   }
   absl::MutexLock lock(&mutex);
-  absl::string_view key = rep->full;
   result.rep_ = table.try_emplace(key, std::move(rep)).first->second.get();
   return result;
 }

@@ -74,6 +74,9 @@ bool AnyWrite(const AliasInfo& a) {
 }
 bool IsStored(const AliasInfo& a) { return a.IsWildcardAfter() && !a.IsWildcardBefore() && !a.before.empty(); }
 
+// Returns whether the user declared the operator (core/op/declare.h): its name goes with its schema.
+bool IsDeclared(const FunctionSchema& s) { return s.op != OpName::Get(s.op.full()); }
+
 // Describes the list and dictionary operators: the meaning of `t` and of `t[]` in a schema.
 void DescribeContainers(const FunctionSchema& s, OpEffects* e) {
   absl::string_view name = s.op.name();
@@ -243,7 +246,8 @@ OpEffects FromSchema(const FunctionSchema& s) {
   const std::string& name = s.op.name();
   if (MakeSpecial(name, &e)) return e;
   if (s.is_vararg || s.is_varret) return UnknownEffects();
-  const bool container_op = IsContainerOp(s);
+  const bool declared = IsDeclared(s);
+  const bool container_op = IsContainerOp(s) && !declared;
   const bool geometry_reader = GeometryReaders().contains(name);
   bool any_memory = false;
   for (const Argument& a : s.arguments) {
@@ -265,14 +269,14 @@ OpEffects FromSchema(const FunctionSchema& s) {
           bits = kWritesGeometry | kReadsGeometry;
         } else {
           bits |= kWritesData;
-          if (a.kw_only) {
+          if (a.kw_only && !declared) {
             bits |= kWritesGeometry;
             e.by = OpEffects::By::kOut;
           }
         }
       } else {
         bits |= kWritesElements;
-        if (a.kw_only) bits |= kReshapesElements;
+        if (a.kw_only && !declared) bits |= kReshapesElements;
       }
     }
     e.args.push_back(bits);
@@ -321,12 +325,20 @@ OpEffects FromSchema(const FunctionSchema& s) {
         if (MayCopy().contains(name) && view != 0) {
           out.fresh = true;
           if (!NewHandles().contains(name)) out.self |= view;
-        } else if (view != 0 && !s.IsMutable()) {
+        } else if (view != 0 && !s.IsMutable() && !declared) {
           // A view reads no bytes.
           for (size_t i = 0; i < s.arguments.size(); ++i) e.args[i] &= ~static_cast<uint16_t>(kReadsData);
         }
       }
-      if (out.elements_view != 0 && !s.IsMutable()) {
+      if (declared) {
+        // Only PyTorch's views are known to be views in every call, to be handles of their own, and to read no bytes.
+        out.self |= out.view;
+        out.element_view |= out.element;
+        out.fresh |= (out.view | out.element) != 0;
+        out.elements_self |= out.elements_view;
+        out.elements_element_view |= out.elements_element;
+        out.elements_fresh |= (out.elements_view | out.elements_element) != 0;
+      } else if (out.elements_view != 0 && !s.IsMutable()) {
         for (size_t i = 0; i < s.arguments.size(); ++i) e.args[i] &= ~static_cast<uint16_t>(kReadsData);
       }
     }
@@ -335,6 +347,12 @@ OpEffects FromSchema(const FunctionSchema& s) {
   if (container_op) {
     DescribeContainers(s, &e);
     for (uint16_t a : e.args) e.writes |= (a & kWritesContainer) != 0;
+  }
+  if (declared) {
+    // The tables below are of PyTorch's operators. One that returns nothing does something else.
+    e.side_effect = s.returns.empty();
+    if (!any_memory && !e.side_effect) e.kind = EffectKind::kScalar;
+    return e;
   }
   if (auto hidden = HiddenLines().find(s.op.full()); hidden != HiddenLines().end()) ApplyHidden(&e, hidden->second, s);
   for (size_t k = 0; k < e.results.size(); ++k) {

@@ -33,6 +33,15 @@ bool FunctionSchema::IsMutable() const {
   return false;
 }
 
+// declare.h and functionalize/functional_counterpart.h declare it.
+bool IsWritten(const Argument& a) {
+  if (a.alias.is_write) return true;
+  for (const AliasInfo& c : a.alias.contained) {
+    if (c.is_write) return true;
+  }
+  return false;
+}
+
 int FunctionSchema::FindArgument(absl::string_view name) const {
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i].name == name) return static_cast<int>(i);
@@ -378,8 +387,41 @@ class SchemaTable {
 
 }  // namespace
 
+namespace op_internal {
+
+// The schemas of operators that users declare (core/op/declare.h). A name goes with its schema, so nothing here is ever
+// replaced: compilations that declare one name differently have different names.
+class DeclaredSchemas {
+ public:
+  static DeclaredSchemas& Get() {
+    static DeclaredSchemas& schemas = *new DeclaredSchemas;
+    return schemas;
+  }
+  void Add(FunctionSchema schema) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    std::unique_ptr<const FunctionSchema>& entry = by_op_[schema.op];
+    if (entry == nullptr) entry = std::make_unique<const FunctionSchema>(std::move(schema));
+  }
+  const FunctionSchema* Find(OpName op) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto it = by_op_.find(op);
+    return it == by_op_.end() ? nullptr : it->second.get();
+  }
+
+ private:
+  std::mutex mutex_;
+  absl::flat_hash_map<OpName, std::unique_ptr<const FunctionSchema>> by_op_;
+};
+
+void AddDeclaredSchema(FunctionSchema schema) { DeclaredSchemas::Get().Add(std::move(schema)); }
+
+}  // namespace op_internal
+
 const FunctionSchema* FindSchema(OpName op) {
-  return op_internal::Recent<FunctionSchema>(op, [](OpName o) { return SchemaTable::Get().Find(o); });
+  return op_internal::Recent<FunctionSchema>(op, [](OpName o) {
+    const FunctionSchema* known = SchemaTable::Get().Find(o);
+    return known != nullptr || !o ? known : op_internal::DeclaredSchemas::Get().Find(o);
+  });
 }
 std::vector<const FunctionSchema*> FindOverloads(absl::string_view name) { return SchemaTable::Get().Overloads(name); }
 std::vector<absl::string_view> AllSchemaNames() { return SchemaTable::Get().names(); }
