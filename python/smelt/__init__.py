@@ -23,6 +23,7 @@ from ._errors import (
     Unsupported,
     WrongMachine,
 )
+from ._operators import load_op_library, register_op, unregister_op
 from ._model import CallStats, Model, States, load, version
 from ._signature import Argument, Dim, Result, Signature, State
 from ._tree import Record
@@ -51,5 +52,8 @@ __all__ = [
     "WrongMachine",
     "compile",
     "load",
+    "load_op_library",
+    "register_op",
+    "unregister_op",
     "version",
 ]

@@ -59,6 +59,11 @@ class Handle:
     def __del__(self) -> None:
         self._release(self.pointer)
 
+    def give_away(self) -> int:
+        """The pointer, which from here on somebody else releases."""
+        pointer, self.pointer = self.pointer, 0
+        return pointer
+
 
 def memory_at(address: int, size: int, owner: Any) -> Any:
     """A buffer over `size` bytes that keeps `owner` alive."""

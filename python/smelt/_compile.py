@@ -11,7 +11,7 @@ import sys
 import tempfile
 from typing import Any, Iterable, Optional, Sequence, Union
 
-from . import _errors
+from . import _errors, _operators
 
 
 def _compiler() -> str:
@@ -43,6 +43,7 @@ def compile(  # noqa: A001: the name says it
     alias_variants: Optional[str] = None,
     verify: bool = False,
     cache_dir: Optional[Union[str, "os.PathLike[str]"]] = None,
+    op_schemas: Optional[Sequence[Union[str, "os.PathLike[str]"]]] = None,
     options: Iterable[str] = (),
 ) -> pathlib.Path:
     """Compiles a model to a bundle and returns the bundle's path.
@@ -54,6 +55,8 @@ def compile(  # noqa: A001: the name says it
     alias_variants: "auto", "none" or "all": which ways of sharing memory among arguments are compiled ahead.
     verify: check the model after each pass of the compiler. Slow.
     cache_dir: a folder that keeps compiled kernels for the next time.
+    op_schemas: the schemas of operators of your own that the model calls: paths of files with one per line, or schemas
+      ("mylib::f(Tensor x) -> Tensor"). By default, of an exported program, those that PyTorch knows.
     options: other options of `smelt compile`.
 
     Raises smelt.Unsupported where the model uses operators that smelt lacks: the message lists all of them.
@@ -69,6 +72,8 @@ def compile(  # noqa: A001: the name says it
         temporary = _scratch()
         path = temporary / "model.pt2"
         torch.export.save(model, path)
+        if op_schemas is None:
+            op_schemas = _operators.schemas_of(model)
         out = pathlib.Path(output) if output is not None else temporary / "model.smb"
     command = [_compiler(), "compile", str(path), "-o", str(out)]
     if target is not None:
@@ -79,6 +84,16 @@ def compile(  # noqa: A001: the name says it
         command.append("--verify")
     if cache_dir is not None:
         command.append(f"--cache-dir={os.fspath(cache_dir)}")
+    schema_file: Optional[pathlib.Path] = None
+    if op_schemas:
+        schemas = [os.fspath(s) for s in op_schemas]
+        texts = [s for s in schemas if "(" in s and "->" in s]
+        files = [s for s in schemas if s not in texts]
+        if texts:
+            schema_file = _scratch() / "operators.txt"
+            schema_file.write_text("\n".join(texts) + "\n")
+            files.append(str(schema_file))
+        command.append("--op-schema=" + ",".join(files))
     command.extend(options)
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)

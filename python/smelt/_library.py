@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import pathlib
-from ctypes import POINTER, Structure, Union, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint, c_uint32
-from ctypes import c_uint64, c_void_p
+from ctypes import CFUNCTYPE, POINTER, PYFUNCTYPE, Structure, Union, c_char_p, c_double, c_int, c_int32, c_int64
+from ctypes import c_size_t, c_uint, c_uint32, c_uint64, c_void_p
 from typing import Any, Optional
 
 from . import _errors
@@ -185,6 +185,36 @@ class CallStats(Structure):
     ]
 
 
+class OperatorApi(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("register_operator", c_void_p),
+        ("new_tensor", PYFUNCTYPE(c_void_p, c_void_p, c_int, c_int, c_void_p)),
+        ("new_view", c_void_p),
+        ("new_list", PYFUNCTYPE(c_int, c_void_p, c_size_t)),
+        ("keep", PYFUNCTYPE(c_void_p, c_void_p, c_void_p)),
+    ]
+
+
+class OperatorCall(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("api", POINTER(OperatorApi)),
+        ("user", c_void_p),
+        ("name", c_char_p),
+        ("args", c_void_p),
+        ("num_args", c_size_t),
+        ("results", c_void_p),
+        ("num_results", c_size_t),
+        ("message", c_void_p),
+        ("message_size", c_size_t),
+        ("internal", c_void_p),
+    ]
+
+
+# Takes the interpreter lock, whatever thread calls it.
+OPERATOR_FUNCTION = CFUNCTYPE(c_int, c_void_p)
+
 # Functions that may take long, so that other threads run meanwhile.
 _LONG = {
     "smelt_program_load_with": (c_int, [c_char_p, c_void_p, c_void_p]),
@@ -197,6 +227,9 @@ _LONG = {
     "smelt_instance_load_states": (c_int, [c_void_p, c_char_p]),
     "smelt_instance_release": (None, [c_void_p]),
     "smelt_program_release": (None, [c_void_p]),
+    "smelt_operator_register": (c_int, [c_char_p, OPERATOR_FUNCTION, c_void_p, c_void_p]),
+    "smelt_operator_unregister": (c_int, [c_char_p]),
+    "smelt_operator_library_load": (c_int, [c_char_p]),
 }
 # Functions that are over at once.
 _SHORT = {

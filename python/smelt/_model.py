@@ -7,11 +7,11 @@ import os
 import struct
 import threading
 from collections.abc import Mapping
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from . import _arrays, _errors, _signature, _slots, _tree
+from . import _arrays, _errors, _operators, _signature, _slots, _tree
 from . import _library as lib
 
 _VALUE = ctypes.sizeof(lib.Value)
@@ -192,7 +192,7 @@ class Model:
             given = [put(value) for put, value in zip(self._puts, flat)]
             status = self._run(self._call_address)
             if status:
-                raise self._library.error(status)
+                raise self._library.error(status) from _operators.take_exception()
             results = self._take_results(given, self._use_torch(given))
         return self._nest(results)
 
@@ -238,7 +238,7 @@ class Model:
             given[i] = slot.put(value)
         status = self._run(self._call_address)
         if status:
-            raise self._library.error(status)
+            raise self._library.error(status) from _operators.take_exception()
         results = self._take_results(given, self._use_torch(given))
         for handle in handles.values():
             handle.bring_back(list(handles.values()))
@@ -441,6 +441,7 @@ def load(
     target: Optional[str] = None,
     verify_weights: bool = False,
     arrays: str = "auto",
+    op_libraries: Iterable[Union[str, "os.PathLike[str]"]] = (),
 ) -> Model:
     """Loads a bundle: its path, or its bytes.
 
@@ -450,10 +451,14 @@ def load(
     verify_weights: read all weights and compare their digests.
     arrays: results and states are "numpy" arrays or "torch" tensors. "auto": results are tensors if an argument is
       one; else arrays.
+    op_libraries: shared libraries with operators that the model calls; loading one runs its code. register_op() is for
+      operators in Python. smelt.Unsupported names those that have no implementation.
     """
     if threads < 0:
         raise _errors.InvalidArgument(f"threads is {threads}, expected at least 0")
     library = lib.library()
+    for op_library in op_libraries:
+        _operators.load_op_library(op_library)
     program = ctypes.c_void_p()
     if isinstance(path, (bytes, bytearray, memoryview)):
         data = bytes(path)

@@ -27,11 +27,11 @@ def bundle(name):
     return smelt.compile(model, os.path.join(_scratch, f"{name}.smb"), options=["--cache-mode=off"])
 
 
-def text_bundle(name, text):
+def text_bundle(name, text, **options):
     """The bundle of a model in smelt's text form."""
     path = pathlib.Path(_scratch) / f"{name}.ir"
     path.write_text(text)
-    return smelt.compile(path, options=["--cache-mode=off"])
+    return smelt.compile(path, options=["--cache-mode=off"], **options)
 
 
 def scratch(name):
