@@ -107,6 +107,7 @@ class Executor : public Instance {
   absl::Status ReadArguments(absl::Span<const Datum> args);
   absl::Status ReadSymbols(absl::Span<const Datum> args);
   absl::Status OutOfRange(const fb::SymbolDefT& s, int64_t value) const;
+  std::string ExpectedSizes(int arg, bool evaluated) const;
   absl::Status CheckSizes(absl::Span<const Datum> args);
   // Checks the arguments' strides, for a plan that needs the exported ones. Sets to_copy_.
   absl::Status CheckStrides(absl::Span<const Datum> args, const ExecutablePlan& plan);
@@ -236,7 +237,8 @@ class Executor : public Instance {
   std::shared_ptr<Storage> StorageOf(int slot) const;
   std::string SlotName(int slot) const;
   void Release();
-  const std::string& ArgName(int i) const { return bundle_.args[i]->name; }
+  // As the caller says it.
+  const std::string& ArgName(int i) const { return program_->args()[i].path; }
 
   std::shared_ptr<const Executable> program_;
   const fb::BundleT& bundle_;

@@ -62,17 +62,19 @@ double AsDouble(const Datum& v) { return v.IsFloat() ? v.as_float() : static_cas
 absl::Status Executor::ReadArguments(absl::Span<const Datum> args) {
   const auto& defs = bundle_.args;
   if (args.size() != defs.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the model takes ", defs.size(), " arguments, ", args.size(), " were given"));
+    return absl::InvalidArgumentError(absl::StrCat("the model takes ", defs.size(),
+                                                   defs.size() == 1 ? " argument, " : " arguments, ", args.size(),
+                                                   args.size() == 1 ? " was given" : " were given"));
   }
   for (size_t i = 0; i < defs.size(); ++i) {
     const fb::ArgDefT& def = *defs[i];
+    const std::string& name = ArgName(static_cast<int>(i));
     const Datum& v = args[i];
     Extent& extent = extents_[i];
     extent = Extent();
     if (!KindFits(def.kind, v)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("argument \"", def.name, "\" is ", v.KindName(), ", expected ", KindName(def.kind)));
+          absl::StrCat("argument \"", name, "\" is ", v.KindName(), ", expected ", KindName(def.kind)));
     }
     if (def.kind != fb::ArgKind::Tensor) {
       if (!def.has_constant) continue;
@@ -81,23 +83,24 @@ absl::Status Executor::ReadArguments(absl::Span<const Datum> args) {
                         : def.kind == fb::ArgKind::Int || def.kind == fb::ArgKind::Bool ? AsInt(v) == def.int_value
                                                                                         : true;
       if (!same) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("argument \"", def.name, "\" must have the value of the export: ",
-                         def.kind == fb::ArgKind::Float    ? absl::StrCat(def.float_value)
-                         : def.kind == fb::ArgKind::String ? absl::StrCat("\"", def.string_value, "\"")
+        return absl::InvalidArgumentError(absl::StrCat("argument \"", name, "\" must have the value of the export: ",
+                                                       def.kind == fb::ArgKind::Float ? absl::StrCat(def.float_value)
+                                                       : def.kind == fb::ArgKind::String
+                                                           ? absl::StrCat("\"", def.string_value, "\"")
                                                            : absl::StrCat(def.int_value)));
       }
       continue;
     }
     const Tensor& t = v.tensor();
     if (static_cast<uint8_t>(t.dtype()) != def.dtype) {
-      return absl::InvalidArgumentError(absl::StrCat("argument \"", def.name, "\" is of ", Name(t.dtype()),
-                                                     ", expected ", Name(static_cast<DType>(def.dtype))));
+      return absl::InvalidArgumentError(absl::StrCat("argument \"", name, "\" is of ", Name(t.dtype()), ", expected ",
+                                                     Name(static_cast<DType>(def.dtype))));
     }
     const Geometry& g = t.geometry();
     if (g.sizes.size() != def.sizes.size() || g.strides.size() != g.sizes.size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("argument \"", def.name, "\" has ", g.sizes.size(), " dims, expected ", def.sizes.size()));
+      return absl::InvalidArgumentError(absl::StrCat("argument \"", name, "\" has sizes [",
+                                                     absl::StrJoin(g.sizes, ", "), "], expected ",
+                                                     ExpectedSizes(static_cast<int>(i), /*evaluated=*/false)));
     }
     // Computes its extent with checked arithmetic, because the caller may pass anything.
     int64_t low = g.offset, high = g.offset;
@@ -113,7 +116,7 @@ absl::Status Executor::ReadArguments(absl::Span<const Datum> args) {
              !__builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high);
     }
     if (!fits || low < 0 || (empty ? low > INT64_MAX / 16 : high >= bytes / item)) {
-      return absl::InvalidArgumentError(absl::StrCat("argument \"", def.name, "\" of ", g.ToString(),
+      return absl::InvalidArgumentError(absl::StrCat("argument \"", name, "\" of ", g.ToString(),
                                                      " reaches outside its storage of ", bytes, " bytes"));
     }
     const uintptr_t start = reinterpret_cast<uintptr_t>(t.storage()->data());
@@ -189,6 +192,27 @@ absl::Status Executor::ReadSymbols(absl::Span<const Datum> args) {
   return absl::OkStatus();
 }
 
+// Returns the sizes that an argument may have. `evaluated`: the expressions have the values of this call.
+std::string Executor::ExpectedSizes(int arg, bool evaluated) const {
+  const fb::ArgDefT& def = *bundle_.args[arg];
+  std::vector<std::string> want;
+  for (size_t d = 0; d < def.sizes.size(); ++d) {
+    const DimInfo& dim = program_->args()[arg].dims[d];
+    const fb::ExprNode& e = bundle_.exprs[def.sizes[d]];
+    const fb::SymbolDefT* s = e.op() == fb::ExprOp::Symbol ? bundle_.symbols[e.a()].get() : nullptr;
+    if (s != nullptr && s->source == fb::SymbolSource::ArgSize && s->arg == arg && s->dim == static_cast<int>(d)) {
+      want.push_back(dim.max == INT64_MAX ? absl::StrCat(dim.min, " or more") : absl::StrCat(dim.min, "..", dim.max));
+    } else if (dim.size >= 0) {
+      want.push_back(absl::StrCat(dim.size));
+    } else {
+      // Another size of the call decides, where there is one.
+      const bool known = evaluated && signature_.known[def.sizes[d]];
+      want.push_back(known ? absl::StrCat(signature_.value[def.sizes[d]]) : dim.expr);
+    }
+  }
+  return absl::StrCat("[", absl::StrJoin(want, ", "), "]");
+}
+
 absl::Status Executor::CheckSizes(absl::Span<const Datum> args) {
   // With the same symbols as in the last call, the expressions have their values already.
   if (signature_key_ != symbols_) {
@@ -197,22 +221,21 @@ absl::Status Executor::CheckSizes(absl::Span<const Datum> args) {
   }
   for (size_t i = 0; i < bundle_.args.size(); ++i) {
     const fb::ArgDefT& def = *bundle_.args[i];
+    const std::string& name = ArgName(static_cast<int>(i));
     if (def.kind == fb::ArgKind::Int && def.value >= 0) {
       const bool is_known = signature_.known[def.value];
       if (is_known && signature_.value[def.value] == AsInt(args[i])) continue;
       return absl::InvalidArgumentError(
-          absl::StrCat("argument \"", def.name, "\" is ", AsInt(args[i]), ", expected ",
+          absl::StrCat("argument \"", name, "\" is ", AsInt(args[i]), ", expected ",
                        is_known ? absl::StrCat(signature_.value[def.value]) : "a number that cannot be computed"));
     }
     if (def.kind != fb::ArgKind::Tensor) continue;
     const absl::Span<const int64_t> sizes = args[i].tensor().sizes();
     for (size_t d = 0; d < def.sizes.size(); ++d) {
       if (signature_.known[def.sizes[d]] && signature_.value[def.sizes[d]] == sizes[d]) continue;
-      std::vector<std::string> want;
-      for (int e : def.sizes) want.push_back(signature_.known[e] ? absl::StrCat(signature_.value[e]) : "?");
-      return absl::InvalidArgumentError(absl::StrCat("argument \"", def.name, "\" has sizes [",
-                                                     absl::StrJoin(sizes, ", "), "], expected [",
-                                                     absl::StrJoin(want, ", "), "]"));
+      return absl::InvalidArgumentError(absl::StrCat("argument \"", name, "\" has sizes [", absl::StrJoin(sizes, ", "),
+                                                     "], expected ",
+                                                     ExpectedSizes(static_cast<int>(i), /*evaluated=*/true)));
     }
   }
   return absl::OkStatus();
@@ -269,6 +292,7 @@ bool Executor::MayBeCopied(int arg, const Tensor& t, const ExecutablePlan& plan)
 absl::Status Executor::CheckStrides(absl::Span<const Datum> args, const ExecutablePlan& plan) {
   for (size_t i = 0; i < bundle_.args.size(); ++i) {
     const fb::ArgDefT& def = *bundle_.args[i];
+    const std::string& name = ArgName(static_cast<int>(i));
     if (def.kind != fb::ArgKind::Tensor) continue;
     const Tensor& t = args[i].tensor();
     if (HasExportedStrides(static_cast<int>(i), t)) continue;
@@ -279,7 +303,7 @@ absl::Status Executor::CheckStrides(absl::Span<const Datum> args, const Executab
     std::vector<std::string> want;
     for (int e : def.strides) want.push_back(signature_.known[e] ? absl::StrCat(signature_.value[e]) : "?");
     return WithCause(absl::InvalidArgumentError(
-                         absl::StrCat("argument \"", def.name, "\" has strides [", absl::StrJoin(t.strides(), ", "),
+                         absl::StrCat("argument \"", name, "\" has strides [", absl::StrJoin(t.strides(), ", "),
                                       "], expected those of the export: [", absl::StrJoin(want, ", "),
                                       "] (a bundle compiled with --alias-variants=all takes any)")),
                      Cause::kOtherStrides);
