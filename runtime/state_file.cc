@@ -1,0 +1,67 @@
+#include "smelt/runtime/state_file.h"
+
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/dtype.h"
+#include "smelt/runtime/safetensors.h"
+#include "smelt/runtime/strided.h"
+
+namespace smelt {
+
+int FindState(const Program& program, absl::string_view name) {
+  for (size_t i = 0; i < program.states().size(); ++i) {
+    if (program.states()[i].name == name) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+absl::Status CheckStateFits(const Tensor& state, absl::string_view name, const Tensor& value) {
+  if (value.dtype() == state.dtype() && value.sizes() == state.sizes()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("state \"", name, "\" is ", Name(state.dtype()), " of ",
+                                                 state.geometry().ToString(), ", the value is ", Name(value.dtype()),
+                                                 " of ", value.geometry().ToString()));
+}
+
+void CopyIntoState(const Tensor& state, const Tensor& value) {
+  CopyStrided(static_cast<char*>(state.data()), state.strides(), static_cast<const char*>(value.data()),
+              value.strides(), state.sizes(), ItemSize(state.dtype()));
+}
+
+absl::Status SaveStates(const Program& program, const Instance& instance, const std::string& path) {
+  std::map<std::string, Tensor> states;
+  for (size_t i = 0; i < program.states().size(); ++i) {
+    const StateInfo& info = program.states()[i];
+    if (info.is_mutated) states[info.name] = instance.state(static_cast<int>(i));
+  }
+  return WriteSafetensors(path, states, {{"smelt.states", program.model_name()}});
+}
+
+absl::Status LoadStates(const Program& program, Instance& instance, const std::string& path) {
+  SMELT_ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsFile> file, SafetensorsFile::Read(path));
+  std::vector<std::pair<Tensor, Tensor>> copies;
+  for (size_t i = 0; i < program.states().size(); ++i) {
+    const StateInfo& info = program.states()[i];
+    if (!info.is_mutated) continue;
+    if (!file->entries().contains(info.name))
+      return absl::InvalidArgumentError(absl::StrCat(path, ": it has no state \"", info.name, "\""));
+    SMELT_ASSIGN_OR_RETURN(Tensor value, file->ReadTensor(info.name));
+    const Tensor state = instance.state(static_cast<int>(i));
+    SMELT_RETURN_IF_ERROR(Annotate(CheckStateFits(state, info.name, value), path));
+    copies.emplace_back(state, std::move(value));
+  }
+  for (const auto& [name, entry] : file->entries()) {
+    const int i = FindState(program, name);
+    if (i < 0 || !program.states()[i].is_mutated)
+      return absl::InvalidArgumentError(absl::StrCat(path, ": no call of the model writes a state \"", name, "\""));
+  }
+  for (const auto& [state, value] : copies) CopyIntoState(state, value);
+  return absl::OkStatus();
+}
+
+}  // namespace smelt
