@@ -6,6 +6,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -27,7 +28,8 @@ namespace smelt {
 namespace pt2_internal {
 namespace {
 
-constexpr int kSupportedMajor = 8;
+constexpr int kSupportedMajor = 8, kKnownMinor = 20;  // of PyTorch 2.13
+constexpr char kKnownArchive[] = "0";
 
 // Symbols of sizes that a squeeze leaves in place because they are at least 2.
 absl::flat_hash_set<std::string> SymbolsSqueezed(const Graph& g) {
@@ -80,7 +82,8 @@ absl::StatusOr<Pt2Model> Pt2Reader::Read() {
   text = std::string();
   absl::Status s = ReadProgram(program);
   if (!s.ok()) return Annotate(s, absl::StrCat(zip_.path(), ": ", model_entry_));
-  return Pt2Model{std::move(g_owner_), torch_version_, std::move(unchecked_guards_), std::move(structure_)};
+  return Pt2Model{std::move(g_owner_), torch_version_, std::move(unchecked_guards_), std::move(warnings_),
+                  std::move(structure_)};
 }
 
 absl::Status Pt2Reader::FindEntries() {
@@ -111,6 +114,14 @@ absl::Status Pt2Reader::FindEntries() {
           absl::StrCat(zip_.path(), ": ", order, ": byte order \"", value.substr(0, 20), "\", \"little\" expected"));
     }
   }
+  const std::string archive_version = root_ + "/archive_version";
+  if (zip_.Contains(archive_version)) {
+    SMELT_ASSIGN_OR_RETURN(const std::string value, zip_.Read(archive_version, 64));
+    if (absl::StripAsciiWhitespace(value) != kKnownArchive) {
+      warnings_.push_back(absl::StrCat("archive_version is \"", absl::CHexEscape(value.substr(0, 20)), "\", \"",
+                                       kKnownArchive, "\" is known; what is new in it is not read"));
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -118,12 +129,23 @@ absl::Status Pt2Reader::ReadProgram(const Json& program) {
   SMELT_ASSIGN_OR_RETURN(const Json* version, Get(program, "schema_version"));
   SMELT_ASSIGN_OR_RETURN(const Json* major, Get(*version, "major"));
   SMELT_ASSIGN_OR_RETURN(int64_t major_number, AsInt(*major));
-  if (major_number != kSupportedMajor) {
-    return absl::UnimplementedError(
-        absl::StrCat("schema_version.major is ", major_number, ", ", kSupportedMajor, " expected"));
-  }
   if (const Json* t = Find(program, "torch_version"); t != nullptr && t->is_string())
     torch_version_ = t->get<std::string>();
+  const std::string saved_by =
+      torch_version_.empty() ? ""
+                             : absl::StrCat(" (saved by PyTorch ", absl::CHexEscape(torch_version_.substr(0, 40)), ")");
+  if (major_number != kSupportedMajor) {
+    return absl::UnimplementedError(absl::StrCat("schema_version.major is ", major_number, ", ", kSupportedMajor,
+                                                 " expected", saved_by, "; save the model with PyTorch 2.9 to 2.13"));
+  }
+  if (const Json* minor = Find(*version, "minor"); minor != nullptr) {
+    SMELT_ASSIGN_OR_RETURN(const int64_t minor_number, AsInt(*minor));
+    if (minor_number > kKnownMinor) {
+      warnings_.push_back(absl::StrCat("schema_version is ", major_number, ".", minor_number, saved_by, ", ",
+                                       kSupportedMajor, ".", kKnownMinor,
+                                       " of PyTorch 2.13 is known; what is new in it is not read"));
+    }
+  }
   SMELT_RETURN_IF_ERROR(ReadWeightConfig("weights", "model_weights_config.json", weights_));
   SMELT_RETURN_IF_ERROR(ReadWeightConfig("constants", "model_constants_config.json", constants_));
 

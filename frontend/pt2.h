@@ -16,6 +16,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "smelt/core/convention/call_structure.h"
@@ -38,6 +39,8 @@ struct Pt2Model {
   // Conditions on sizes that are not integer arithmetic, as the archive states them. Calls are not checked against
   // these.
   std::vector<std::string> unchecked_guards;
+  // What is newer in the archive than what smelt knows, one sentence each. It was read nevertheless.
+  std::vector<std::string> warnings;
   // How Python nests the arguments and results; a part that the archive does not say is empty.
   CallStructure structure;
 };

@@ -226,6 +226,7 @@ class Pt2Reader {
   const ZipArchive& zip_;
   const Pt2Options& options_;
   std::string root_, model_entry_, torch_version_;
+  std::vector<std::string> warnings_;
   std::vector<std::string> unchecked_guards_;
   CallStructure structure_;
   // By where they are among Python's arguments; nothing if the archive does not say.

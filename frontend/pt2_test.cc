@@ -568,7 +568,17 @@ TEST(Pt2ErrorTest, AnotherSchemaVersionIsUnsupported) {
   archive.Patch("/schema_version/major", "9");
   const absl::Status s = archive.Read().status();
   EXPECT_TRUE(absl::IsUnimplemented(s)) << s;
-  EXPECT_THAT(std::string(s.message()), HasSubstr("schema_version.major is 9, 8 expected"));
+  EXPECT_THAT(std::string(s.message()),
+              HasSubstr("schema_version.major is 9, 8 expected (saved by PyTorch 2.13.0+cpu); save the model with"));
+}
+
+TEST(Pt2Test, AnArchiveThatIsSlightlyNewerIsReadWithAWarning) {
+  TestArchive archive = TestArchive::Load("relu_input");
+  EXPECT_THAT(archive.Read()->warnings, IsEmpty());
+  archive.Patch("/schema_version/minor", "99");
+  const auto model = archive.Read();
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT(model->warnings, ElementsAre(HasSubstr("schema_version is 8.99 (saved by PyTorch 2.13.0+cpu), 8.20")));
 }
 
 TEST(Pt2ErrorTest, JsonNestedDeeperThanSenseIsCutOff) {

@@ -51,6 +51,9 @@ absl::StatusOr<std::unique_ptr<ZipArchive>> ZipArchive::Open(const std::string& 
     zip_error_fini(&error);
     if (code == ZIP_ER_NOENT) return absl::NotFoundError(absl::StrCat(path, ": ", message));
     if (code == ZIP_ER_EXISTS) return absl::InvalidArgumentError(absl::StrCat(path, ": an entry's name occurs twice"));
+    // libzip would say once more that it is not a zip archive.
+    if (code == ZIP_ER_NOZIP)
+      return absl::InvalidArgumentError(absl::StrCat(path, ": not a readable zip archive, or cut off"));
     return absl::InvalidArgumentError(absl::StrCat(path, ": not a readable zip archive: ", message));
   }
   auto archive = std::unique_ptr<ZipArchive>(new ZipArchive());

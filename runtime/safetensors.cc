@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "smelt/core/base/file.h"
@@ -67,11 +68,16 @@ absl::Status SafetensorsFile::Parse(const std::string& path) {
   SMELT_ASSIGN_OR_RETURN(data_, ReadFile(path));
   const std::string& data = data_;
   auto bad = [&](absl::string_view what) { return absl::DataLossError(absl::StrCat(path, ": ", what)); };
-  if (data.size() < 8) return bad("no safetensors file: shorter than its header's length");
+  if (absl::StartsWith(data, "\x93NUMPY"))
+    return bad("a .npy file of NumPy, not a safetensors file (safetensors.numpy.save_file writes one)");
+  if (absl::StartsWith(data, "PK\x03\x04"))
+    return bad("a zip archive such as .npz or .pt, not a safetensors file (safetensors.torch.save_file writes one)");
+  if (data.size() < 8) return bad("not a safetensors file: shorter than its header's length");
   uint64_t header = 0;
   std::memcpy(&header, data.data(), 8);
   if (header > data.size() - 8)
-    return bad(absl::StrCat("the header is said to have ", header, " bytes, the file has ", data.size() - 8));
+    return bad(absl::StrCat("not a safetensors file, or cut off: its header would have ", header, " bytes, but only ",
+                            data.size() - 8, " follow"));
   SMELT_ASSIGN_OR_RETURN(nlohmann::json json,
                          ParseJsonText(absl::string_view(data).substr(8, header), absl::StrCat(path, ": header")));
   if (!json.is_object()) return bad("the header is no JSON object");

@@ -26,6 +26,8 @@ absl::StatusOr<std::unique_ptr<Graph>> Read(const std::string& path, bool comple
   if (absl::EndsWith(path, ".pt2")) {
     SMELT_ASSIGN_OR_RETURN(Pt2Model model, ReadPt2(path, {.operators = &operators}));
     model.graph->name = stem;
+    for (const std::string& warning : model.warnings)
+      std::fprintf(stderr, "warning: %s: %s\n", path.c_str(), warning.c_str());
     for (const std::string& guard : model.unchecked_guards) {
       std::fprintf(stderr, "warning: %s was exported for sizes where %s; calls are not held to that\n", path.c_str(),
                    guard.c_str());
