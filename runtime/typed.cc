@@ -32,6 +32,10 @@ absl::Status CheckNumResults(size_t got, size_t want) {
   return absl::InternalError(absl::StrCat("the model returned ", got, " results, ", want, " expected"));
 }
 
+absl::Status InField(absl::string_view field, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(field, ": ", status.message()));
+}
+
 }  // namespace typed_internal
 
 absl::StatusOr<std::shared_ptr<const Program>> LoadBundleFile(absl::string_view path, absl::string_view header_digest,

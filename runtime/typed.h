@@ -62,6 +62,8 @@ namespace typed_internal {
 // Returns InvalidArgument unless the tensor has this dtype and these sizes.
 absl::Status CheckTensor(const Tensor& t, DType dtype, absl::Span<const int64_t> sizes);
 absl::Status CheckNumResults(size_t got, size_t want);
+// Adds the value of the model that an error of CheckTensor is about.
+absl::Status InField(absl::string_view field, const absl::Status& status);
 }  // namespace typed_internal
 
 template <typename T, int64_t... kSizes>

@@ -60,6 +60,10 @@ expect 2 'a URL of http' "$smelt" compile relu.ir -o x.smb --remote-cache=ftp://
 for line in 'namespace my::kv {' 'smelt::TensorOf<float, 1, 1, 64> x;' 'smelt::TensorOf<int64_t, 1> position;'; do
   grep -qF "$line" kv.h || fail "no \"$line\" in $(cat kv.h)"
 done
+for line in 'struct States {' 'smelt::TensorOf<float, 1, 4, 32, 16> k_cache;' 'absl::StatusOr<States> states() const;'; do
+  grep -qF "$line" kv.h || fail "no \"$line\" in $(cat kv.h)"
+done
+grep -qF 'InField("output \"linear_1\"", o0.status())' kv.cc || fail "$(cat kv.cc)"
 "$smelt" compile "$models/dynamic_batch.pt2" -o d.smb $targets --cache-mode=off || failed=1
 "$smelt" cc d.smb --namespace=d --include=d.h --header=d.h --source=d.cc || failed=1
 grep -qF 'smelt::TensorOf<float, smelt::kAnySize' d.h || fail "$(cat d.h)"

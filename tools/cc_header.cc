@@ -17,6 +17,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/convention/call_structure.h"
 #include "smelt/core/tensor/dtype.h"
 #include "smelt/schema/bundle_signature.h"
 
@@ -104,6 +105,7 @@ class Maker {
   absl::StatusOr<CcFiles> Run() {
     SMELT_RETURN_IF_ERROR(Inputs());
     SMELT_RETURN_IF_ERROR(Outputs());
+    States();
     CcFiles out;
     out.header = Header();
     out.source = Source();
@@ -157,7 +159,9 @@ class Maker {
 
   absl::Status Inputs() {
     TakenNames taken;
-    for (const auto& a : b_.args) {
+    const std::vector<LeafPath> paths = LeafPaths(StructureOf(b_.argument_structure));
+    for (size_t i = 0; i < b_.args.size(); ++i) {
+      const auto& a = b_.args[i];
       Member m;
       m.kind = a->kind;
       if (a->kind == fb::ArgKind::None || (a->kind != fb::ArgKind::Tensor && a->has_constant)) {
@@ -172,7 +176,7 @@ class Maker {
         arguments_.push_back(absl::StrCat("smelt::Datum(", value, ")"));
         continue;
       }
-      m.name = Identifier(a->name, taken);
+      m.name = Identifier(i < paths.size() && !paths[i].text.empty() ? paths[i].text : a->name, taken);
       m.tensor = a->kind == fb::ArgKind::Tensor;
       m.type = m.tensor ? TensorType(a->dtype, a->sizes) : ScalarType(a->kind);
       arguments_.push_back(absl::StrCat("smelt::Datum(in.", m.name, m.tensor ? ".tensor())" : ")"));
@@ -210,6 +214,64 @@ class Maker {
       outputs_.push_back(std::move(m));
     }
     return absl::OkStatus();
+  }
+
+  // The states that calls write or return: of others the instances share the memory.
+  void States() {
+    std::set<int> changing;  // by some call: then the type says nothing of sizes
+    for (const auto& plan : b_.plans) {
+      if (!plan->convention->mutated) continue;
+      for (const auto& m : plan->convention->mutated->inputs) {
+        if (m->is_state && (m->flags & ~static_cast<int>(fb::MutationKind::Data)) != 0) changing.insert(m->arg);
+      }
+    }
+    TakenNames taken;
+    for (size_t i = 0; i < b_.states.size(); ++i) {
+      const fb::StateTensorT& s = *b_.states[i];
+      if (!b_.storages[s.storage]->is_mutated) continue;
+      State state;
+      state.index = static_cast<int>(i);
+      state.member.name = Identifier(s.name, taken);
+      state.member.tensor = changing.count(static_cast<int>(i)) == 0;
+      state.member.type = "smelt::Tensor";
+      if (state.member.tensor) {
+        state.member.type = absl::StrCat("smelt::TensorOf<", kElements[s.dtype]);
+        for (int64_t n : s.sizes) absl::StrAppend(&state.member.type, ", ", n);
+        state.member.type += ">";
+      }
+      if (state.member.name != s.name) state.member.comment = Quoted(s.name);
+      states_.push_back(std::move(state));
+    }
+  }
+  std::string StatesStruct() const {
+    if (states_.empty()) return "";
+    std::vector<Member> members;
+    for (const State& s : states_) members.push_back(s.member);
+    return absl::StrCat(
+        "\n// The parameters and buffers that calls write or return, as a session has them: the very tensors. What is\n"
+        "// written to them is what the next call finds.\n",
+        Struct("States", members));
+  }
+  std::string StatesSource() const {
+    if (states_.empty()) return "";
+    std::string out = "absl::StatusOr<States> Session::states() const {\n";
+    std::vector<std::string> fields;
+    for (size_t k = 0; k < states_.size(); ++k) {
+      const Member& m = states_[k].member;
+      std::string tensor = absl::StrCat("instance_->state(", states_[k].index, ")");
+      if (m.tensor) {
+        absl::StrAppend(&out, "  auto s", k, " = ", m.type, "::From(", tensor, ");\n  if (!s", k, ".ok()) return ",
+                        InField("state", b_.states[states_[k].index]->name, absl::StrCat("s", k)), ";\n");
+        tensor = absl::StrCat("*std::move(s", k, ")");
+      }
+      fields.push_back(absl::StrCat(".", m.name, " = ", tensor));
+    }
+    return absl::StrCat(out, "  return States{", absl::StrJoin(fields, ", "), "};\n}\n\n");
+  }
+  // The status of a StatusOr that says which value of the model is not of the header's type.
+  static std::string InField(absl::string_view what, absl::string_view name, absl::string_view variable) {
+    return absl::StrCat("smelt::typed_internal::InField(\"", what, " \\\"", absl::CHexEscape(name), "\\\"\", ",
+                        variable, ".status())");
   }
 
   std::string Symbol() const {
@@ -255,13 +317,15 @@ class Maker {
 
 namespace )",
                         options_.cc_namespace, " {\n\n// Each by its name: Inputs{.x = x}.\n",
-                        Struct("Inputs", inputs_), "\n", Struct("Outputs", outputs_), R"(
+                        Struct("Inputs", inputs_), "\n", Struct("Outputs", outputs_), StatesStruct(), R"(
 // One caller at a time; see smelt::Instance.
 class Session {
  public:
   // As in eager PyTorch, inputs that the model writes are written.
   absl::StatusOr<Outputs> Run(const Inputs& in);
-  smelt::Instance& instance() const { return *instance_; }
+)",
+                        states_.empty() ? "" : "  absl::StatusOr<States> states() const;\n",
+                        R"(  smelt::Instance& instance() const { return *instance_; }
 
  private:
   friend class Model;
@@ -292,7 +356,7 @@ class Model {
       const Member& m = outputs_[i];
       if (!m.tensor || m.type.empty()) continue;
       absl::StrAppend(&run, "  auto o", i, " = ", m.type, "::From((*results)[", i, "].tensor());\n  if (!o", i,
-                      ".ok()) return o", i, ".status();\n");
+                      ".ok()) return ", InField("output", b_.outputs[i]->name, absl::StrCat("o", i)), ";\n");
     }
     std::vector<std::string> fields;
     for (size_t i = 0; i < outputs_.size(); ++i) {
@@ -338,14 +402,20 @@ class Model {
         "});\n"
         "  if (!results.ok()) return results.status();\n"
         "  if (absl::Status s = smelt::typed_internal::CheckNumResults(results->size(), ",
-        outputs_.size(), "); !s.ok()) return s;\n", run, "  return Outputs{", absl::StrJoin(fields, ", "),
-        "};\n}\n\n}  // namespace ", options_.cc_namespace, "\n");
+        outputs_.size(), "); !s.ok()) return s;\n", run, "  return Outputs{", absl::StrJoin(fields, ", "), "};\n}\n\n",
+        StatesSource(), "}  // namespace ", options_.cc_namespace, "\n");
   }
+
+  struct State {
+    int index = 0;
+    Member member;
+  };
 
   const fb::BundleT& b_;
   const absl::string_view file_;
   const CcOptions& options_;
   std::vector<Member> inputs_, outputs_;
+  std::vector<State> states_;
   std::vector<std::string> arguments_;  // of Instance::Run, baked-in ones too
 };
 
