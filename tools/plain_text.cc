@@ -1,0 +1,41 @@
+#include "smelt/tools/plain_text.h"
+
+#include <cmath>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace smelt {
+
+std::string BytesText(int64_t bytes) {
+  if (bytes < 10000) return absl::StrCat(bytes, " B");
+  const char* const units[] = {"kB", "MB", "GB", "TB"};
+  double v = static_cast<double>(bytes) / 1000;
+  int unit = 0;
+  for (; v >= 1000 && unit < 3; ++unit) v /= 1000;
+  return absl::StrFormat(v < 100 ? "%.1f %s" : "%.0f %s", v, units[unit]);
+}
+
+std::string SecondsText(double seconds) {
+  if (seconds < 9.95) return absl::StrFormat("%.*f s", seconds < 1 ? 2 : 1, seconds);
+  const int64_t whole = std::llround(seconds);
+  if (whole < 100) return absl::StrCat(whole, " s");
+  return absl::StrFormat("%d:%02d min", whole / 60, whole % 60);
+}
+
+std::string Count(int64_t n, absl::string_view noun) { return absl::StrCat(n, " ", noun, n == 1 ? "" : "s"); }
+
+std::string Printable(absl::string_view text) {
+  std::string out;
+  for (char c : text) {
+    if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) {
+      absl::StrAppendFormat(&out, "\\x%02x", static_cast<unsigned char>(c));
+    } else {
+      out.push_back(c);
+    }
+  }
+  return out;
+}
+
+}  // namespace smelt

@@ -1,0 +1,23 @@
+// How messages and pages write sizes, times, counts and names.
+#ifndef SMELT_TOOLS_PLAIN_TEXT_H_
+#define SMELT_TOOLS_PLAIN_TEXT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace smelt {
+
+// "812 B", "1.3 MB"
+std::string BytesText(int64_t bytes);
+// "0.05 s", "12 s", "3:07 min"
+std::string SecondsText(double seconds);
+// "1 model", "2 models"
+std::string Count(int64_t n, absl::string_view noun);
+// A name that comes from a file: control characters, which would steer a terminal, are written as \x1b.
+std::string Printable(absl::string_view text);
+
+}  // namespace smelt
+
+#endif  // SMELT_TOOLS_PLAIN_TEXT_H_
