@@ -61,6 +61,7 @@ def _run_smelt(ctx, command, mnemonic, progress_message, inputs, outputs):
     arguments.use_param_file("@%s", use_always = True)
     arguments.set_param_file_format("multiline")
     arguments.add_all(command)
+    arguments.add("--quiet")  # Bazel shows the output of actions
     ctx.actions.run(
         executable = ctx.executable._smelt,
         arguments = [arguments],
@@ -159,7 +160,7 @@ def _smelt_bundles_impl(ctx):
     picked = ctx.actions.args()
     picked.use_param_file("@%s", use_always = True)
     picked.set_param_file_format("multiline")
-    picked.add_all(["kernels", "pick"])
+    picked.add_all(["kernels", "pick", "--quiet"])
     picked.add_all(plans)
     picked.add_joined("-o", shards, join_with = ",")
     ctx.actions.run(
@@ -190,7 +191,7 @@ def _smelt_bundles_impl(ctx):
         linked = ctx.actions.args()
         linked.use_param_file("@%s", use_always = True)
         linked.set_param_file_format("multiline")
-        linked.add_all(["compile", model, "-o", bundle, "--stats-file", stats])
+        linked.add_all(["compile", model, "-o", bundle, "--stats-file", stats, "--quiet"])
         linked.add_all(options)
         linked.add_joined("--kernels", archives, join_with = ",")
         ctx.actions.run(

@@ -20,15 +20,6 @@
 
 namespace smelt {
 
-const char kCacheHelp[] =
-    "smelt cache stats|explain|verify|clear [--cache-dir=DIR] [--json]\n"
-    "  stats          entries and bytes, by target; how many are of this smelt's code generator\n"
-    "  explain        each entry: its target and what it computes\n"
-    "  explain KEY    one entry (the key's beginning is enough), and how its key differs from the nearest other's\n"
-    "  verify         checks each entry's digest; names the damaged ones (exit 3)\n"
-    "  clear          removes all entries\n"
-    "  --cache-dir=DIR   default $XDG_CACHE_HOME/smelt/kernels\n";
-
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -158,41 +149,30 @@ int Explain(const std::vector<EntryInfo>& entries, const std::string& wanted, bo
 
 }  // namespace
 
-int RunCache(const std::vector<std::string>& args) {
-  auto line = CommandLine::Parse(args, {"cache-dir"}, {"json", "help"});
-  if (line.ok() && line->Has("help")) {
-    std::fputs(kCacheHelp, stdout);
-    return kExitOk;
+int RunCache(const CommandLine& line) {
+  const std::string verb = line.positional().empty() ? "" : line.positional()[0];
+  const size_t most = verb == "explain" ? 2 : 1;
+  absl::Status usage;
+  if (verb != "stats" && verb != "explain" && verb != "verify" && verb != "clear") {
+    usage = absl::InvalidArgumentError(absl::StrCat("\"", verb, "\": stats, explain, verify or clear expected"));
+  } else if (line.positional().size() > most) {
+    usage = absl::InvalidArgumentError(absl::StrCat("\"", line.positional()[most], "\" is not expected"));
   }
-  absl::Status usage = line.status();
-  std::string verb;
-  if (usage.ok()) {
-    verb = line->positional().empty() ? "" : line->positional()[0];
-    const size_t most = verb == "explain" ? 2 : 1;
-    if (verb != "stats" && verb != "explain" && verb != "verify" && verb != "clear") {
-      usage = absl::InvalidArgumentError(absl::StrCat("\"", verb, "\": stats, explain, verify or clear expected"));
-    } else if (line->positional().size() > most) {
-      usage = absl::InvalidArgumentError(absl::StrCat("\"", line->positional()[most], "\" is not expected"));
-    }
-  }
-  if (!usage.ok()) {
-    std::fprintf(stderr, "smelt cache: %s\n%s", std::string(usage.message()).c_str(), kCacheHelp);
-    return kExitUsage;
-  }
+  if (!usage.ok()) return UsageError(*FindCommand("cache"), usage);
   auto fail = [&](const absl::Status& s, int code) {
     std::fprintf(stderr, "smelt cache %s: %s\n", verb.c_str(), std::string(s.message()).c_str());
     return code;
   };
   KernelCache::Options options;
-  options.directory = line->Get("cache-dir");
+  options.directory = line.Get("cache-dir");
   // Only clear writes; no other command makes the directory.
   options.mode = verb == "clear" ? CacheMode::kReadWrite : CacheMode::kReadOnly;
   auto cache = KernelCache::Create(options);
   if (!cache.ok()) return fail(cache.status(), kExitCannotWrite);
   auto entries = (*cache)->List();
   if (!entries.ok()) return fail(entries.status(), kExitUnreadable);
-  const bool json = line->Has("json");
-  if (verb == "explain") return Explain(*entries, line->positional().size() > 1 ? line->positional()[1] : "", json);
+  const bool json = line.Has("json");
+  if (verb == "explain") return Explain(*entries, line.positional().size() > 1 ? line.positional()[1] : "", json);
   if (verb == "stats") {
     const Json j = StatsOf(**cache, *entries);
     if (json) {

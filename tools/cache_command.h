@@ -2,13 +2,11 @@
 #ifndef SMELT_TOOLS_CACHE_COMMAND_H_
 #define SMELT_TOOLS_CACHE_COMMAND_H_
 
-#include <string>
-#include <vector>
+#include "smelt/tools/command_line.h"
 
 namespace smelt {
 
-extern const char kCacheHelp[];
-int RunCache(const std::vector<std::string>& args);  // an exit code
+int RunCache(const CommandLine& line);  // an exit code
 
 }  // namespace smelt
 

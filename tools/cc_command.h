@@ -2,12 +2,11 @@
 #ifndef SMELT_TOOLS_CC_COMMAND_H_
 #define SMELT_TOOLS_CC_COMMAND_H_
 
-#include <string>
-#include <vector>
+#include "smelt/tools/command_line.h"
 
 namespace smelt {
 
-int RunCc(const std::vector<std::string>& args);  // an exit code
+int RunCc(const CommandLine& line);  // an exit code
 
 }  // namespace smelt
 

@@ -29,9 +29,32 @@ has_fields() {
 }
 compile() { "$smelt" compile "$@" --cache-mode=off --target=x86-64-v2; }
 
-expect 0 'exit codes: 0 well' "$smelt" --help
+expect 0 'exit codes:' "$smelt" --help
+expect 0 'exit codes:' "$smelt" -h
+expect 0 'exit codes:' "$smelt" help
+expect 0 'usage: smelt compile MODEL' "$smelt" help compile
+expect 0 'usage: smelt compile MODEL' "$smelt" compile -h
+expect 0 'kernels by sha256' "$smelt" -V
 expect 0 'bundle format [0-9]*, kernels by sha256:[0-9a-f]* LLVM' "$smelt" --version
 expect 2 'unknown command' "$smelt" frobnicate
+expect 2 'unknown command "comple"; did you mean compile\?' "$smelt" comple
+expect 2 'unknown option --jsn; did you mean --json\?' "$smelt" inspect a.smb --jsn
+# The message is the last of a few lines.
+said=$("$smelt" compile --targte=native 2>&1) && failed=1
+[[ $(wc -l <<<"$said") -le 4 && ${said##*$'\n'} == *'did you mean --target?' ]] || { echo "$said"; failed=1; }
+# Shells complete commands, options and values from the same table.
+complete_smelt() {
+  local COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+  _smelt && echo "${COMPREPLY[*]}"
+}
+compopt() { :; }
+source <("$smelt" completion bash)
+[[ $(complete_smelt smelt co) == 'compile convert completion' ]] || { complete_smelt smelt co; failed=1; }
+[[ $(complete_smelt smelt compile --ver) == --verify ]] || { complete_smelt smelt compile --ver; failed=1; }
+[[ $(complete_smelt smelt compile --cache-mode = re) == 'read-write read-only' ]] || { complete_smelt smelt compile --cache-mode = re; failed=1; }
+[[ $(complete_smelt smelt cache v) == verify ]] || { complete_smelt smelt cache v; failed=1; }
+[[ $(complete_smelt smelt-opt --list) == --list-passes ]] || { complete_smelt smelt-opt --list; failed=1; }
+expect 2 'bash, zsh or fish expected' "$smelt" completion tcsh
 expect 2 'one model and -o' "$smelt" compile "$models/relu_input.pt2"
 expect 2 'unknown option --bogus' compile "$models/relu_input.pt2" -o a.smb --bogus
 expect 2 '--explain-cache takes no value' compile "$models/relu_input.pt2" -o a.smb --explain-cache=1
@@ -91,8 +114,10 @@ expect 0 '' closed "$smelt" compile "$models/relu_input.pt2" -o closed.smb --cac
 cmp plain.smb closed.smb || failed=1
 
 # An option that would have no effect is wrong usage.
-expect 2 '--json has no effect with --inputs' "$smelt" run plain.smb --inputs=a --outputs=b --json
-expect 2 '--repeat has no effect with --inputs' "$smelt" run plain.smb --inputs=a --outputs=b --repeat=100
+expect 2 '--json has no effect with --outputs' "$smelt" run plain.smb --inputs=a --outputs=b --json
+expect 2 '--repeat has no effect without --case' "$smelt" run plain.smb --inputs=a --outputs=b --repeat=100
+expect 2 '--calls has no effect with --case' "$smelt" run plain.smb --case=a --calls=2
+expect 2 '--size has no effect without --random-inputs' "$smelt" run plain.smb --inputs=a --size s0=2
 expect 2 '--cache-dir has no effect with --cache-mode=off' compile "$models/relu_input.pt2" -o a.smb --cache-dir=x
 expect 2 '--cache-size has no effect' "$smelt" compile "$models/relu_input.pt2" -o a.smb --cache-mode=read-only --cache-size=1
 expect 2 '--cache-dir has no effect with --kernels' "$smelt" compile "$models/relu_input.pt2" -o a.smb --kernels=k --cache-dir=x
@@ -150,8 +175,8 @@ expect 4 'weights without data.*"layer.weight"' compile weights.ir -o a.smb
 # Results of a text are called as the text calls them.
 echo 'graph(%x : Float(4)): %y : Tensor = aten::relu(%x) %2 : Tensor = aten::exp(%x) return (%y, %2)' >names.ir
 expect 0 '' compile names.ir -o names.smb
-expect 0 'out  y' "$smelt" inspect names.smb
-expect 0 'out  output1' "$smelt" inspect names.smb
+expect 0 '^  y +float32 +\[4\]' "$smelt" inspect names.smb
+expect 0 '^  output1 +float32 +\[4\]' "$smelt" inspect names.smb
 
 stats=$(compile "$models/relu_input.pt2" -o a.smb --stats=json) || failed=1
 has_fields "$stats" model bundle nodes mutations_removed fusion_groups distinct_kernels kernels_compiled kernels_from_cache bundle_bytes phase_ms
@@ -166,7 +191,7 @@ other=$("$smelt" run a.smb "--case=$models/lstm_100.case.safetensors" --json) &&
 [[ $other == *'"ok":false'*'"failures":[{"call":0,'* ]] || { echo "$other"; failed=1; }
 expect 1 'refused' "$smelt" run a.smb "--case=$models/lstm_100.case.safetensors"
 expect 3 'No such file' "$smelt" run a.smb --case=no_such
-expect 2 'either --case' "$smelt" run a.smb
+expect 2 'nothing gives the argument "x" \(float32 \[4, 8\]\): --inputs=FILE' "$smelt" run a.smb
 expect 3 'cannot map' "$smelt" run <(cat a.smb) "--case=$case"
 head -c 3000 a.smb >cut.smb
 expect 3 'cut off' "$smelt" inspect cut.smb
@@ -180,8 +205,8 @@ has_fields "$inspected" signature convention plans kernels key spec target bytes
 # A page with each step, its bytes and the kernels; nothing is loaded from elsewhere.
 expect 0 '' "$smelt" inspect kv.smb --html=kv.html
 expect 0 'Plan for distinct arguments' cat kv.html
-expect 0 'reads [0-9.]+ K?B, writes [0-9.]+ K?B' cat kv.html
-grep -qE 'src=|href=|http' kv.html && { echo "the page loads something"; failed=1; }
+expect 0 'reads [0-9.]+ k?B, writes [0-9.]+ k?B' cat kv.html
+grep -qE 'src=|href=|https?:' kv.html && { echo "the page loads something"; failed=1; }
 # With a case, how long each step takes.
 expect 0 '' "$smelt" inspect kv.smb --html=kv.html --case="$models/kv_cache.case.safetensors"
 expect 0 '[0-9.]+ µs' cat kv.html
@@ -211,7 +236,7 @@ expect 0 '"entries":0' "$smelt" cache stats --json --cache-dir=cache
 [[ -e cache ]] && { echo "stats made the cache's folder"; failed=1; }
 expect 0 'for x86-64-v2 .*: miss; the cache has no entry' cached --target=x86-64-v2 --explain-cache
 expect 0 'target: x86-64-v3, cached x86-64-v2' cached --target=x86-64-v3 --explain-cache
-[[ -z $(cached --target=x86-64-v3 --explain-cache 2>&1) ]] || { echo "a hit is explained as a miss"; failed=1; }
+[[ -z $(cached --target=x86-64-v3 --explain-cache --quiet 2>&1) ]] || { echo "a hit is explained as a miss"; failed=1; }
 stats=$("$smelt" cache stats --cache-dir=cache --json) || failed=1
 has_fields "$stats" directory entries bytes damaged current_generator generator targets
 [[ $stats == *'"entries":2'*'"damaged":0,"current_generator":2'*'"targets":{"x86-64-v2":1,"x86-64-v3":1}'* ]] || { echo "$stats"; failed=1; }
@@ -239,7 +264,7 @@ expect 6 'a_full.smb' bash -c 'ulimit -f 4; "$0" compile "$1" -o a_full.smb --ca
 printf '\x4c\0\0\0\0\0\0\0{"x":{"dtype":"F32","shape":[4,8],"data_offsets":[0,128]}}                  ' >in.safetensors
 head -c 128 /dev/zero | tr '\0' '\277' >>in.safetensors # -1.5 or so
 compile "$models/relu_input.pt2" -o relu.smb >/dev/null || failed=1
-expect 0 '' "$smelt" run relu.smb --inputs=in.safetensors --outputs=out.safetensors
+expect 0 'wrote out.safetensors' "$smelt" run relu.smb --inputs=in.safetensors --outputs=out.safetensors
 expect 0 'relu_.*x.after' head -c 200 out.safetensors
 expect 6 'no_such_folder' "$smelt" run relu.smb --inputs=in.safetensors --outputs=no_such_folder/out
 expect 2 'no tensor' "$smelt" run kv.smb --inputs=in.safetensors --outputs=out.safetensors
@@ -262,6 +287,57 @@ EOF
 compile numbers.ir -o numbers.smb >/dev/null || failed=1
 expect 0 'smelt.values' "$smelt" run numbers.smb --inputs=in.safetensors --outputs=numbers.safetensors
 expect 0 '"__metadata__":\{"smelt.values":"\{\\"n\\":\{\\"int\\":8\}\}"\}.*"output2":.*"y":' head -c 400 numbers.safetensors
+
+# Without --outputs the results are printed; a value is given in text, as a .npy, as an element of a file.
+expect 0 '^y: float32 \[4\]$' "$smelt" run names.smb --input x=1,-2,3,-4
+expect 0 '^\[1, 0, 3, 0\]$' "$smelt" run names.smb --input x=4xf32=1,-2,3,-4
+expect 0 '"name":"y","kind":"tensor","dtype":"float32","sizes":\[4\],"values":\[1.0,0.0,3.0,0.0\]' "$smelt" run names.smb --input x=1,-2,3,-4 --json
+expect 0 'smelt run: wrote y/ in [0-9.]+ s' "$smelt" run names.smb --input x=1,-2,3,-4 --outputs=y/
+[[ $(echo y/*) == 'y/output1.npy y/y.npy' ]] || { echo "written: $(echo y/*)"; failed=1; }
+expect 0 '^\[1, 0, 3, 0\]$' "$smelt" run names.smb --inputs=y/y.npy
+expect 0 '^\[1, 0, 3, 0\]$' "$smelt" run names.smb --input x=@y/y.npy
+expect 2 'one tensor expected for a .npy, but there are 2 results' "$smelt" run names.smb --input x=1 --outputs=y.npy
+expect 3 'a .npy file of NumPy, not a safetensors file' "$smelt" run names.smb --case=y/y.npy
+expect 2 'the model has no argument "z"; it has "x"' "$smelt" run names.smb --input z=1
+expect 0 'warning: y: not used, since the model has no such arguments: "output1" and "y"' "$smelt" run names.smb --inputs=y --input x=1
+expect 2 'y: no tensor "x" \(float32 \[4\]\); the file has "output1" and "y"' "$smelt" run names.smb --inputs=y
+compile "$models/dynamic_batch.pt2" -o dynamic.smb >/dev/null || failed=1
+expect 2 'argument "x" has sizes \[2, 3\], expected \[0..512, 20\]' "$smelt" run dynamic.smb --input x=2x3xf32=0
+expect 2 'needs its sizes: --size s77=N \(from 0 to 512\)' "$smelt" run dynamic.smb --random-inputs
+expect 0 '^softmax: float32 \[3, 6\]$' "$smelt" run dynamic.smb --random-inputs=5 --size s77=3
+[[ $("$smelt" run dynamic.smb --random-inputs=5 --size s77=3) == "$("$smelt" run dynamic.smb --random-inputs=5 --size s77=3)" ]] || { echo "one seed, two inputs"; failed=1; }
+expect 0 's77 +0..512 +size 0 of x' "$smelt" inspect dynamic.smb
+expect 0 'a call may have s77 from 0 on; the export assumes 2' "$smelt" inspect "$models/dynamic_batch.pt2"
+
+# A decoder goes from step to step: in one run, or with its state in a file.
+step() { # FILE BYTE POSITION: a token of 64 equal bytes times 4, and where it is
+  printf '\x80\0\0\0\0\0\0\0%-128s' '{"position":{"dtype":"I64","shape":[1],"data_offsets":[256,264]},"x":{"dtype":"F32","shape":[1,1,64],"data_offsets":[0,256]}}' >"$1"
+  head -c 256 /dev/zero | tr '\0' "$2" >>"$1"
+  printf "\\x0$3\\0\\0\\0\\0\\0\\0\\0" >>"$1"
+}
+step step0 '\277' 0
+step step1 '\076' 1
+expect 0 'wrote steps' "$smelt" run kv.smb --inputs=step0 --inputs=step1 --outputs=steps/
+expect 0 'wrote one.npy .*, state ' "$smelt" run kv.smb --inputs=step0 --outputs=one.npy --state-out=state
+expect 0 '' "$smelt" run kv.smb --inputs=step1 --outputs=two.npy --state-in=state
+expect 0 '' "$smelt" run kv.smb --inputs=step1 --outputs=fresh.npy
+cmp steps/call0.linear_1.npy one.npy && cmp steps/call1.linear_1.npy two.npy || failed=1
+cmp -s two.npy fresh.npy && { echo "the state makes no difference"; failed=1; }
+expect 2 'in.safetensors: it has no state "k_cache"' "$smelt" run kv.smb --inputs=step0 --state-in=in.safetensors
+expect 0 '^  k_cache +buffer +float32 +\[1, 4, 32, 16\]' "$smelt" inspect kv.smb
+
+# Latencies of calls, on random arguments where no others are given.
+measured=$("$smelt" bench dynamic.smb --size s77=1,4 --calls=3 --warmup=0 --json) || failed=1
+has_fields "$measured" model target callers threads rows sizes calls latency_ms min mean p50 p90 p99 max calls_per_second
+[[ $measured == *'"sizes":{"s77":1},"calls":3'*'"sizes":{"s77":4},"calls":3'* ]] || { echo "$measured"; failed=1; }
+expect 0 '^s77=4 +6 ' "$smelt" bench dynamic.smb --size s77=4 --calls=3 --warmup=0 --callers=2 --threads=1
+expect 0 '^- +2 ' "$smelt" bench kv.smb --inputs=step0 --calls=2 --warmup=0
+expect 2 'needs its sizes' "$smelt" bench dynamic.smb --calls=1
+expect 2 '--duration has no effect with --calls' "$smelt" bench kv.smb --calls=1 --duration=1
+
+# What was written is said, unless the command is to be quiet.
+expect 0 'smelt compile: wrote said.smb \([0-9.]+ k?B\) in [0-9.]+ s: [0-9]+ kernels? compiled' compile names.ir -o said.smb
+[[ -z $(compile names.ir -o said.smb --quiet 2>&1) ]] || { echo "--quiet is not quiet"; failed=1; }
 
 # There is no memory for the result: 960 MB in a process that may have 800.
 cat >large.ir <<'EOF'

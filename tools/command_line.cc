@@ -1,69 +1,88 @@
 #include "smelt/tools/command_line.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "smelt/core/base/file.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/tools/exit_codes.h"
 
 namespace smelt {
 
-absl::StatusOr<CommandLine> CommandLine::Parse(const std::vector<std::string>& args,
-                                               const std::vector<std::string>& options,
-                                               const std::vector<std::string>& flags) {
+absl::StatusOr<CommandLine> CommandLine::Parse(const std::vector<std::string>& args, const CommandSpec& command) {
   CommandLine out;
-  auto known = [](const std::vector<std::string>& names, const std::string& name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
   for (size_t i = 0; i < args.size(); ++i) {
     const std::string& a = args[i];
+    if (a == "--") {
+      out.positional_.insert(out.positional_.end(), args.begin() + static_cast<ptrdiff_t>(i) + 1, args.end());
+      break;
+    }
     if (a.size() < 2 || a[0] != '-') {
       out.positional_.push_back(a);
       continue;
     }
-    const bool is_long = a[1] == '-';
+    const size_t dashes = a[1] == '-' ? 2 : 1;
     const size_t equals = a.find('=');
-    const std::string name =
-        a.substr(is_long ? 2 : 1, equals == std::string::npos ? std::string::npos : equals - (is_long ? 2 : 1));
-    if (known(flags, name) && equals == std::string::npos) {
-      out.values_[name] = "true";
-    } else if (known(options, name)) {
-      if (equals != std::string::npos) {
-        out.values_[name] = a.substr(equals + 1);
-      } else if (i + 1 < args.size()) {
-        out.values_[name] = args[++i];
-      } else {
-        return absl::InvalidArgumentError(absl::StrCat("option ", a, " needs a value"));
-      }
+    const std::string given = a.substr(dashes, equals == std::string::npos ? std::string::npos : equals - dashes);
+    const OptionSpec* option = command.Find(a == "-h" ? "help" : given);
+    if (option == nullptr) {
+      std::vector<std::string> names;
+      for (const OptionSpec& o : command.options) names.push_back(o.name);
+      const std::string meant = ClosestWord(given, names);
+      return absl::InvalidArgumentError(
+          absl::StrCat("unknown option ", a, meant.empty() ? "" : absl::StrCat("; did you mean ", Dashed(meant), "?")));
+    }
+    std::vector<std::string>& values = out.values_[option->same_as.empty() ? option->name : option->same_as];
+    if (option->value.empty()) {
+      if (equals != std::string::npos)
+        return absl::InvalidArgumentError(absl::StrCat(Dashed(option->name), " takes no value: ", a));
+      values.push_back("true");
+    } else if (equals != std::string::npos) {
+      values.push_back(a.substr(equals + 1));
+    } else if (option->value_is_optional) {
+      values.push_back("true");
+    } else if (i + 1 < args.size()) {
+      values.push_back(args[++i]);
     } else {
-      if (known(flags, name)) return absl::InvalidArgumentError(absl::StrCat("--", name, " takes no value: ", a));
-      std::vector<std::string> all = options;
-      all.insert(all.end(), flags.begin(), flags.end());
-      for (std::string& known_name : all) known_name.insert(0, known_name.size() == 1 ? "-" : "--");
-      return absl::InvalidArgumentError(absl::StrCat("unknown option ", a, "; known: ", absl::StrJoin(all, ", ")));
+      return absl::InvalidArgumentError(absl::StrCat("option ", a, " needs a value: ", option->value));
     }
   }
   return out;
 }
 
+absl::StatusOr<CommandLine> CommandLine::Parse(const std::vector<std::string>& args,
+                                               const std::vector<std::string>& options,
+                                               const std::vector<std::string>& flags) {
+  CommandSpec spec;
+  for (const std::string& name : options) spec.options.push_back({.name = name, .value = "VALUE", .help = ""});
+  for (const std::string& name : flags) spec.options.push_back({.name = name, .help = ""});
+  return Parse(args, spec);
+}
+
 std::string CommandLine::Get(absl::string_view name, absl::string_view fallback) const {
   auto it = values_.find(std::string(name));
-  return it == values_.end() ? std::string(fallback) : it->second;
+  return it == values_.end() ? std::string(fallback) : it->second.back();
+}
+
+std::vector<std::string> CommandLine::GetAll(absl::string_view name) const {
+  auto it = values_.find(std::string(name));
+  return it == values_.end() ? std::vector<std::string>() : it->second;
 }
 
 absl::StatusOr<int64_t> CommandLine::GetInt(absl::string_view name, int64_t fallback, int64_t min, int64_t max) const {
   auto it = values_.find(std::string(name));
   if (it == values_.end()) return fallback;
+  const std::string& text = it->second.back();
   int64_t v;
-  if (!absl::SimpleAtoi(it->second, &v) || v < min || v > max) {
+  if (!absl::SimpleAtoi(text, &v) || v < min || v > max) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--", name, "=", it->second, ": a whole number from ", min, " to ", max, " expected"));
+        absl::StrCat("--", name, "=", text, ": a whole number from ", min, " to ", max, " expected"));
   }
   return v;
 }
@@ -82,7 +101,7 @@ bool AreOneFile(const std::string& a, const std::string& b) {
 absl::Status CommandLine::RefuseWithoutEffect(const std::vector<std::string>& names, absl::string_view where) const {
   for (const std::string& name : names) {
     if (!Has(name)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(name.size() == 1 ? "-" : "--", name, " has no effect ", where));
+    return absl::InvalidArgumentError(absl::StrCat(Dashed(name), " has no effect ", where));
   }
   return absl::OkStatus();
 }
@@ -96,17 +115,19 @@ absl::Status CommandLine::CheckFiles(const std::vector<std::string>& reads, cons
     return absl::StrSplit(Get(option), ',', absl::SkipEmpty());
   };
   for (const std::string& option : reads) {
-    for (std::string& file : files(option)) taken.push_back(std::move(file));
+    for (const std::string& value : GetAll(option)) {
+      for (absl::string_view file : absl::StrSplit(value, ',', absl::SkipEmpty())) taken.emplace_back(file);
+    }
   }
   for (const std::string& option : writes) {
     if (Has(option) && files(option).empty()) {
       return absl::InvalidArgumentError(
-          absl::StrCat(option.size() == 1 ? "-" : "--", option, " is empty: the name of a file to write expected"));
+          absl::StrCat(Dashed(option), " is empty: the name of a file to write expected"));
     }
     for (std::string& file : files(option)) {
       for (const std::string& other : taken) {
         if (!AreOneFile(file, other)) continue;
-        return absl::InvalidArgumentError(absl::StrCat(option.size() == 1 ? "-" : "--", option, "=", file,
+        return absl::InvalidArgumentError(absl::StrCat(Dashed(option), "=", file,
                                                        ": another file expected: this one is also \"", other,
                                                        "\", which would be lost"));
       }
@@ -114,6 +135,17 @@ absl::Status CommandLine::CheckFiles(const std::vector<std::string>& reads, cons
     }
   }
   return absl::OkStatus();
+}
+
+int UsageError(const CommandSpec& command, const absl::Status& wrong) {
+  const char* begin = "usage:";
+  for (const std::string& usage : command.usage) {
+    std::fprintf(stderr, "%s %s %s\n", begin, command.FullName().c_str(), usage.c_str());
+    begin = "      ";
+  }
+  std::fprintf(stderr, "%s --help explains the options.\n%s: %s\n", command.FullName().c_str(),
+               command.FullName().c_str(), std::string(wrong.message()).c_str());
+  return kExitUsage;
 }
 
 absl::StatusOr<std::vector<std::string>> ExpandParamsFiles(int argc, char** argv) {
@@ -126,7 +158,8 @@ absl::StatusOr<std::vector<std::string>> ExpandParamsFiles(int argc, char** argv
     }
     SMELT_ASSIGN_OR_RETURN(std::string text, ReadFile(a.substr(1)));
     for (absl::string_view line : absl::StrSplit(text, '\n')) {
-      if (!line.empty()) out.push_back(std::string(line));
+      if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+      if (!line.empty() && line[0] != '#') out.push_back(std::string(line));
     }
   }
   return out;

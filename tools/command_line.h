@@ -1,5 +1,5 @@
-// Parses options of smelt's commands: --name=value, --name value, --flag; @FILE is replaced by the file's lines, one
-// argument each.
+// Parses options of smelt's commands: --name=value, --name value, --flag; -- ends them. @FILE is replaced by the file's
+// lines, one argument each.
 #ifndef SMELT_TOOLS_COMMAND_LINE_H_
 #define SMELT_TOOLS_COMMAND_LINE_H_
 
@@ -7,21 +7,27 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "smelt/tools/command_table.h"
 
 namespace smelt {
 
 class CommandLine {
  public:
-  // `options` are the names that take a value, `flags` those that do not. InvalidArgument names an unknown option, and
-  // the known ones.
+  // InvalidArgument for an option that the command lacks, and the one that is probably meant.
+  static absl::StatusOr<CommandLine> Parse(const std::vector<std::string>& args, const CommandSpec& command);
+  // For programs that are no part of a package: `options` are the names that take a value, `flags` those that do not.
   static absl::StatusOr<CommandLine> Parse(const std::vector<std::string>& args,
                                            const std::vector<std::string>& options,
                                            const std::vector<std::string>& flags);
   const std::vector<std::string>& positional() const { return positional_; }
   bool Has(absl::string_view name) const { return values_.count(std::string(name)) != 0; }
+  // The value that was given last. A flag's is "true", as is that of an option whose value is optional and lacks.
   std::string Get(absl::string_view name, absl::string_view fallback = "") const;
+  // All values, in the order in which they were given.
+  std::vector<std::string> GetAll(absl::string_view name) const;
   // InvalidArgument if it is not an integer in [min, max].
   absl::StatusOr<int64_t> GetInt(absl::string_view name, int64_t fallback, int64_t min, int64_t max) const;
   // InvalidArgument if one of these options was given, because it would have no effect. `where` names the reason: "with
@@ -35,13 +41,16 @@ class CommandLine {
 
  private:
   std::vector<std::string> positional_;
-  std::map<std::string, std::string> values_;
+  std::map<std::string, std::vector<std::string>> values_;
 };
+
+// Prints how a command is used in a few lines, and what is wrong as the last one. Returns the exit code.
+int UsageError(const CommandSpec& command, const absl::Status& wrong);
 
 // Returns whether two paths lead to the same regular file, or would if it existed.
 bool AreOneFile(const std::string& a, const std::string& b);
 
-// Returns argv[1..] with @FILE replaced by the lines of FILE.
+// Returns argv[1..] with @FILE replaced by the lines of FILE, without empty lines and those that begin with #.
 absl::StatusOr<std::vector<std::string>> ExpandParamsFiles(int argc, char** argv);
 
 }  // namespace smelt

@@ -2,13 +2,11 @@
 #ifndef SMELT_TOOLS_COMPILE_COMMAND_H_
 #define SMELT_TOOLS_COMPILE_COMMAND_H_
 
-#include <string>
-#include <vector>
+#include "smelt/tools/command_line.h"
 
 namespace smelt {
 
-const std::string& CompileHelp();
-int RunCompile(const std::vector<std::string>& args);  // an exit code
+int RunCompile(const CommandLine& line);  // an exit code
 
 }  // namespace smelt
 

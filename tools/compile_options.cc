@@ -10,31 +10,9 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/pass/pass_pipeline.h"
 #include "smelt/pipeline/passes.h"
+#include "smelt/tools/plain_text.h"
 
 namespace smelt {
-
-const char kCompileOptionsHelp[] =
-    "  --target=LEVEL[,LEVEL...]   x86-64-v2, x86-64-v3, x86-64-v4, aarch64, sm_80, sm_90, sm_100, native\n"
-    "                              (default x86-64-v3,x86-64-v4)\n"
-    "  --alias-variants=auto|none|all  which calls besides distinct arguments are compiled ahead (default auto)\n"
-    "  --cache-dir=DIR             kernel cache (default $XDG_CACHE_HOME/smelt/kernels)\n"
-    "  --cache-mode=read-write|read-only|off\n"
-    "  --cache-size=MIB            of the folder; the least recently used kernels go first (default 1024)\n"
-    "  --remote-cache=URL          kernels from and to a server of Bazel's HTTP cache protocol\n"
-    "  --op-schema=FILE[,FILE...]  schemas of operators of your own that the model calls (docs/custom_operators.md)\n"
-    "  --no-fuse                   one kernel per operator\n"
-    "  --disable-pass=PASS[,...]   leave optional passes out (smelt-opt --list-passes); the bundle is slower\n"
-    "  --verify                    run the graph through the evaluator around each pass; a difference is exit 70\n";
-
-std::vector<std::string> CompileOptionNames(std::vector<std::string> more) {
-  more.insert(more.end(), {"target", "alias-variants", "cache-dir", "cache-mode", "cache-size", "remote-cache",
-                           "threads", "disable-pass", "op-schema"});
-  return more;
-}
-std::vector<std::string> CompileFlagNames(std::vector<std::string> more) {
-  more.insert(more.end(), {"verify", "no-fuse", "help"});
-  return more;
-}
 
 namespace {
 
@@ -93,6 +71,11 @@ absl::Status ReadCompileOptions(const CommandLine& line, CompileOptions& options
     SMELT_ASSIGN_OR_RETURN(cache.store, HttpStore::Create({.url = line.Get("remote-cache")}));
   }
   return absl::OkStatus();
+}
+
+std::string KernelsText(const KernelCache::Stats& stats) {
+  return absl::StrCat(Count(stats.compiled, "kernel"), " compiled, ",
+                      stats.memory_hits + stats.disk_hits + stats.store_hits, " from the cache");
 }
 
 std::string Describe(const CompileOptions& options) {

@@ -12,12 +12,11 @@
 
 namespace smelt {
 
-extern const char kCompileOptionsHelp[];
-// Returns the names of the options that take a value, and of the flags, with `more` of the command's own.
-std::vector<std::string> CompileOptionNames(std::vector<std::string> more);
-std::vector<std::string> CompileFlagNames(std::vector<std::string> more);
-
+// Reads what CompileOptionSpecs of the command table names.
 absl::Status ReadCompileOptions(const CommandLine& line, CompileOptions& options, KernelCache::Options& cache);
+
+// "3 kernels compiled, 12 from the cache"
+std::string KernelsText(const KernelCache::Stats& stats);
 
 // Describes the options that a bundle's bytes depend on: "targets x86-64-v3,x86-64-v4 variants auto fuse".
 std::string Describe(const CompileOptions& options);

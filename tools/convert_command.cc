@@ -13,7 +13,6 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <thread>
@@ -32,6 +31,8 @@
 #include "smelt/tools/exit_codes.h"
 #include "smelt/tools/forked_workers.h"
 #include "smelt/tools/model_file.h"
+#include "smelt/tools/plain_text.h"
+#include "smelt/tools/version.h"
 
 namespace smelt {
 namespace {
@@ -41,23 +42,11 @@ namespace fs = std::filesystem;
 // As a shell reports a process that SIGINT ended.
 constexpr int kExitInterrupted = 130;
 
-std::string Help() {
-  return absl::StrCat(
-      "smelt convert MODEL|FOLDER|@LIST ... --out-dir=DIR [options]\n"
-      "  FOLDER stands for all models in it, behind symbolic links too; outputs mirror the inputs' relative paths\n"
-      "  --jobs=N                    models at a time (default: one a core)\n"
-      "  --keep-going                go on after a model that failed\n"
-      "  --report=FILE.html          a page about all models\n"
-      "  --log=FILE.jsonl            one JSON object a model (docs/json.md)\n",
-      kCompileOptionsHelp,
-      "  Models already converted are skipped, by content. Interrupted, the same command goes on where it was.\n"
-      "  exit 8 if some model failed, 130 if interrupted\n");
-}
-
 // The messages of a running conversion: on a terminal one line that changes, elsewhere one line per model.
-class Progress {
+class BatchProgress {
  public:
-  Progress(size_t models) : models_(models), terminal_(isatty(STDOUT_FILENO) != 0) {}
+  BatchProgress(size_t models, bool quiet)
+      : models_(models), quiet_(quiet), terminal_(!quiet && isatty(STDOUT_FILENO) != 0) {}
 
   void Ended(const ConvertRecord& r) {
     ++done_;
@@ -74,8 +63,8 @@ class Progress {
     }
     if (r.status == "failed") {
       std::fprintf(stderr, "smelt convert: %s\n", r.error.c_str());
-      std::printf("[%zu/%zu] %s: failed (exit code %d)\n", done_, models_, r.model.c_str(), r.exit_code);
-    } else {
+      if (!quiet_) std::printf("[%zu/%zu] %s: failed (exit code %d)\n", done_, models_, r.model.c_str(), r.exit_code);
+    } else if (!quiet_) {
       std::printf("[%zu/%zu] %s: %s, %s bytes, %.0f ms\n", done_, models_, r.model.c_str(), r.status.c_str(),
                   absl::StrCat(r.bundle_bytes).c_str(), r.milliseconds);
     }
@@ -89,19 +78,21 @@ class Progress {
       const int64_t s = static_cast<int64_t>(Seconds() / done_ * (models_ - done_) + 0.5);
       left = absl::StrFormat(", about %d:%02d left", s / 60, s % 60);
     }
-    std::printf("\r\x1b[K%zu of %zu models, %zu failed; kernels: %lld compiled, %lld reused%s", done_, models_, failed_,
-                static_cast<long long>(compiled_), static_cast<long long>(reused_), left.c_str());
+    std::printf("\r\x1b[K%zu of %s, %zu failed; kernels: %lld compiled, %lld reused%s", done_,
+                Count(static_cast<int64_t>(models_), "model").c_str(), failed_, static_cast<long long>(compiled_),
+                static_cast<long long>(reused_), left.c_str());
     std::fflush(stdout);
   }
 
   void Summary() {
+    if (quiet_) return;
     Clear();
     const double s = Seconds();
     const int64_t kernels = compiled_ + reused_;
     std::printf(
-        "%zu models: %zu converted, %zu skipped, %zu failed%s; kernels: %lld compiled, %lld reused%s; %.1f s, "
+        "%s: %zu converted, %zu skipped, %zu failed%s; kernels: %lld compiled, %lld reused%s; %.1f s, "
         "%.1f models/s\n",
-        models_, converted_, done_ - converted_ - failed_, failed_,
+        Count(static_cast<int64_t>(models_), "model").c_str(), converted_, done_ - converted_ - failed_, failed_,
         done_ < models_ ? absl::StrCat(", ", models_ - done_, " not begun").c_str() : "",
         static_cast<long long>(compiled_), static_cast<long long>(reused_),
         kernels > 0 ? absl::StrFormat(" (%.1f%%)", 100.0 * reused_ / kernels).c_str() : "", s, done_ / s);
@@ -116,7 +107,7 @@ class Progress {
   }
 
   const size_t models_;
-  const bool terminal_;
+  const bool quiet_, terminal_;
   size_t done_ = 0, failed_ = 0, converted_ = 0;
   int64_t compiled_ = 0, reused_ = 0;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
@@ -133,6 +124,7 @@ class Batch {
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     SMELT_ASSIGN_OR_RETURN(jobs_, line.GetInt("jobs", cores, 1, 1024));
     keep_going_ = line.Has("keep-going");
+    quiet_ = line.Has("quiet");
     report_ = line.Get("report");
     log_path_ = line.Get("log");
     out_dir_ = fs::path(line.Get("out-dir")).lexically_normal().string();
@@ -147,7 +139,7 @@ class Batch {
 
   // Called before the first model. FailedPrecondition means that another batch is at work in the folder.
   absl::Status Prepare(const std::vector<std::string>& paths) {
-    SMELT_ASSIGN_OR_RETURN(inputs_, FindConvertInputs(paths));
+    SMELT_ASSIGN_OR_RETURN(inputs_, FindConvertInputs(paths, keep_going_));
     for (const ConvertInput& i : inputs_) places_.push_back(PlacesOf(out_dir_, i));
     results_.resize(inputs_.size());
     identity_ = ConvertIdentity(options_);
@@ -180,15 +172,27 @@ class Batch {
     const int stop_fd = signalfd(-1, &stops, SFD_CLOEXEC | SFD_NONBLOCK);
 
     // The largest models come first. Otherwise one of them could run alone at the end.
-    std::vector<int> order(inputs_.size());
-    std::iota(order.begin(), order.end(), 0);
+    std::vector<int> order;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (inputs_[i].missing.empty()) order.push_back(static_cast<int>(i));
+    }
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return inputs_[a].bytes > inputs_[b].bytes; });
 
-    Progress progress(inputs_.size());
+    BatchProgress progress(inputs_.size(), quiet_);
     std::optional<ForkedWorkers> workers(std::in_place, [this] { return StartWorker(); });
     size_t next = 0;
     bool stop = false;  // begin no more
     absl::Status broken;
+    const auto ended = [&](int item, const ConvertRecord& r) {
+      progress.Ended(r);
+      Log(r);
+      stop = stop || (r.status == "failed" && !keep_going_);
+      results_[item] = r;
+    };
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (inputs_[i].missing.empty()) continue;
+      ended(static_cast<int>(i), Failed(static_cast<int>(i), kExitUnreadable, inputs_[i].missing));
+    }
     while (workers->busy() > 0 || (next < order.size() && !stop)) {
       while (!stop && next < order.size() && workers->busy() < jobs_) {
         broken = workers->Give(order[next]);
@@ -206,11 +210,7 @@ class Batch {
         break;
       }
       for (const ForkedWorkers::Outcome& o : workers->Wait(500, stop_fd)) {
-        const ConvertRecord r = ResultOf(o);
-        progress.Ended(r);
-        Log(r);
-        stop = stop || (r.status == "failed" && !keep_going_);
-        results_[o.item] = r;
+        ended(o.item, ResultOf(o));
       }
       progress.Draw();
       signalfd_siginfo info;
@@ -218,6 +218,7 @@ class Batch {
         workers.reset();  // kills those at work: outputs are whole or absent
         RemoveLeftovers();
         progress.Summary();
+        (void)WriteReport();  // of what was done; it prints an error itself
         std::fprintf(stderr, "smelt convert: interrupted; the same command goes on where it was\n");
         return kExitInterrupted;
       }
@@ -346,11 +347,15 @@ class Batch {
       }
     }
     if (!report_.empty()) {
-      const absl::Status s = WriteFileAtomically(report_, RenderReport("smelt: converted models", models));
+      const absl::Status s = WriteFileAtomically(
+          report_,
+          RenderReport({.title = "smelt: converted models", .version = VersionText(), .options = Describe(options_)},
+                       models));
       if (!s.ok()) {
         std::fprintf(stderr, "smelt convert: %s\n", std::string(s.message()).c_str());
         return kExitCannotWrite;
       }
+      if (!quiet_) std::fprintf(stderr, "smelt convert: wrote %s\n", report_.c_str());
     }
     const bool failed =
         std::any_of(results_.begin(), results_.end(), [](const auto& r) { return !r || r->status == "failed"; });
@@ -360,7 +365,7 @@ class Batch {
   CompileOptions options_;
   KernelCache::Options cache_options_;
   int64_t jobs_ = 1;
-  bool keep_going_ = false;
+  bool keep_going_ = false, quiet_ = false;
   std::string out_dir_, report_, log_path_, identity_;
   std::vector<ConvertInput> inputs_;
   std::vector<ConvertPlaces> places_;
@@ -371,26 +376,16 @@ class Batch {
 
 }  // namespace
 
-int RunConvert(const std::vector<std::string>& args) {
-  auto line = CommandLine::Parse(args, CompileOptionNames({"out-dir", "jobs", "report", "log"}),
-                                 CompileFlagNames({"keep-going"}));
-  if (line.ok() && line->Has("help")) {
-    std::fputs(Help().c_str(), stdout);
-    return kExitOk;
-  }
+int RunConvert(const CommandLine& line) {
   Batch batch;
-  absl::Status s = line.status();
-  if (s.ok()) s = batch.ReadArguments(*line);
-  if (!s.ok()) {
-    std::fprintf(stderr, "smelt convert: %s\n%s", std::string(s.message()).c_str(), Help().c_str());
-    return kExitUsage;
-  }
+  absl::Status s = batch.ReadArguments(line);
+  if (!s.ok()) return UsageError(*FindCommand("convert"), s);
   auto fail = [](const absl::Status& status, int code) {
     std::fprintf(stderr, "smelt convert: %s\n", std::string(status.message()).c_str());
     return code;
   };
-  if (s = batch.ReadOperators(line->Get("op-schema")); !s.ok()) return fail(s, ExitCodeOf(s));
-  if (s = batch.Prepare(line->positional()); !s.ok()) {
+  if (s = batch.ReadOperators(line.Get("op-schema")); !s.ok()) return fail(s, ExitCodeOf(s));
+  if (s = batch.Prepare(line.positional()); !s.ok()) {
     return fail(s, absl::IsInvalidArgument(s) ? kExitUsage : ExitCodeOf(s));
   }
   if (s = batch.OpenOutputs(); !s.ok()) return fail(s, kExitCannotWrite);

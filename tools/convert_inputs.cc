@@ -6,6 +6,7 @@
 #include <functional>
 #include <set>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -60,15 +61,15 @@ absl::Status ForEachModel(const fs::path& folder, std::vector<fs::path>& above,
 
 }  // namespace
 
-absl::StatusOr<std::vector<ConvertInput>> FindConvertInputs(const std::vector<std::string>& paths) {
+absl::StatusOr<std::vector<ConvertInput>> FindConvertInputs(const std::vector<std::string>& paths, bool keep_going) {
   std::vector<ConvertInput> out;
   std::set<std::string> seen;  // a model that is named twice is one; behind a link it is another
-  auto add = [&](const fs::path& path, fs::path relative) {
+  auto add = [&](const fs::path& path, fs::path relative, std::string missing = "") {
     std::error_code error;
     if (!seen.insert(fs::absolute(path, error).lexically_normal().string()).second) return;
     relative.replace_extension();
     const auto bytes = fs::file_size(path, error);
-    out.push_back({path.string(), relative.string(), error ? 0 : static_cast<int64_t>(bytes)});
+    out.push_back({path.string(), relative.string(), error ? 0 : static_cast<int64_t>(bytes), std::move(missing)});
   };
   for (const std::string& given : paths) {
     const fs::path path = fs::path(given).lexically_normal();
@@ -80,13 +81,14 @@ absl::StatusOr<std::vector<ConvertInput>> FindConvertInputs(const std::vector<st
       if (!s.ok()) return s;
       continue;
     }
-    if (!fs::exists(path, error)) return absl::NotFoundError(absl::StrCat(given, ": No such file or directory"));
-    if (!IsModel(path)) {
+    const bool exists = fs::exists(path, error);
+    if (!exists && !keep_going) return absl::NotFoundError(absl::StrCat(given, ": No such file or directory"));
+    if (exists && !IsModel(path)) {
       return absl::InvalidArgumentError(
           absl::StrCat(given, ": a folder, or a file that ends in .pt2, .ir or .smg expected"));
     }
     const bool leaves = path.is_absolute() || (!path.empty() && *path.begin() == "..");
-    add(path, leaves ? path.filename() : path);
+    add(path, leaves ? path.filename() : path, exists ? "" : "No such file or directory");
   }
   if (out.empty()) {
     return absl::InvalidArgumentError(

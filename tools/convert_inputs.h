@@ -14,14 +14,16 @@ struct ConvertInput {
   std::string path;      // of the model
   std::string relative;  // of the bundle within the output folder, without ".smb"
   int64_t bytes = 0;
+  std::string missing;  // why there is no such file; only with `keep_going`
 };
 
 // A folder stands for all models in it, at any depth and behind symbolic links, with their paths in the folder. Links
 // that are left out (a link back to a parent folder, or one that leads nowhere) are reported on standard error. A file
 // stands for itself, with the path as given (for an absolute path, or one that leaves the working directory: with its
-// name). Ordered by `relative`. NotFound for a missing path; InvalidArgument for two models that would become one
+// name). Ordered by `relative`. NotFound for a missing path, unless `keep_going` makes it an input without a model;
+// InvalidArgument for two models that would become one
 // bundle, naming both, for a file of another kind, and if there are no models at all.
-absl::StatusOr<std::vector<ConvertInput>> FindConvertInputs(const std::vector<std::string>& paths);
+absl::StatusOr<std::vector<ConvertInput>> FindConvertInputs(const std::vector<std::string>& paths, bool keep_going);
 
 }  // namespace smelt
 

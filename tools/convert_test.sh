@@ -61,10 +61,10 @@ expect 0 '3 converted, 1 skipped' convert in --out-dir=out
 cmp one.smb out/deep/text.smb && fail "the other text model's bundle"
 
 # A list; a file alone; names that collide.
-printf '%s\n' in/relu_input.pt2 in/deep >list
+printf '%s\n' '# two of them' in/relu_input.pt2 '' in/deep >list
 expect 0 '3 models: 3 converted' convert @list --out-dir=listed
 [[ -e listed/in/relu_input.smb && -e listed/er/kv_cache.smb && -e listed/text.smb ]] || fail "$(find listed)"
-expect 0 '1 models: 1 converted' convert "$PWD/in/digits.pt2" --out-dir=alone
+expect 0 '1 model: 1 converted' convert "$PWD/in/digits.pt2" --out-dir=alone
 [[ -e alone/digits.smb ]] || fail "$(find alone)"
 cp in/deep/text.ir in/digits.ir
 expect 2 'in/digits.(ir|pt2) and in/digits.(ir|pt2) would both become digits.smb' convert in --out-dir=collide
@@ -73,6 +73,11 @@ rm in/digits.ir
 expect 2 'expected' convert in
 expect 2 'ends in .pt2' convert list --out-dir=x
 expect 3 'No such file' convert no_such.pt2 --out-dir=x
+# A path that does not exist stops a batch, unless it is to keep going.
+expect 8 '2 models: 1 converted, 0 skipped, 1 failed' convert no_such.pt2 in/digits.pt2 --out-dir=missing --keep-going --log=log.jsonl
+grep -q '"model":"no_such.pt2".*"status":"failed","exit_code":3.*No such file' log.jsonl || fail "$(cat log.jsonl)"
+[[ -e missing/in/digits.smb ]] || fail "$(find missing)"
+[[ -z $(convert in/digits.pt2 --out-dir=missing --quiet 2>&1) ]] || fail "--quiet is not quiet"
 : >out.txt
 expect 6 'out.txt' convert in --out-dir=out.txt/x
 
@@ -116,6 +121,9 @@ expect 8 '6 models: 4 converted, 0 skipped, 2 failed' convert in --out-dir=some 
 grep -q '"model":"in/cut.pt2".*"status":"failed","exit_code":3' log.jsonl || fail "$(cat log.jsonl)"
 grep -q '"model":"in/unknown.ir".*"exit_code":4.*"unsupported":\[{"operator":"mine::spline","count":2}\]' log.jsonl || fail "$(cat log.jsonl)"
 grep -q 'mine::spline' report.html || fail "no mine::spline in the report"
+# Failures come first, then what they lack, then all models.
+[[ $(grep -oE '<h2>[A-Za-z ]+' report.html | tr '\n' ' ') == '<h2>Failures <h2>Unsupported operators <h2>Models <h2>Kernels shared among models '* ]] || fail "$(grep '<h2>' report.html)"
+grep -qE 'id="made">bundle format [0-9]+, kernels by .*targets x86-64-v2' report.html || fail "no version in the report"
 expect 8 'not begun' convert in --out-dir=first --jobs=1
 rm in/cut.pt2 in/unknown.ir
 
@@ -130,7 +138,8 @@ for i in $(seq 40); do sed "s/8/$((8 + i))/" <<<'graph(%x : Float(4, 8)): %y : T
 for i in $(seq 20); do cp "$models/transformer_encoder.pt2" "many/t$i.pt2"; done
 for how in KILL INT; do
   rm -rf killed
-  "$smelt" convert many --out-dir=killed --jobs=2 --target=x86-64-v2 --cache-mode=off >killed.txt 2>&1 &
+  rm -f killed.html
+  "$smelt" convert many --out-dir=killed --jobs=2 --target=x86-64-v2 --cache-mode=off --report=killed.html >killed.txt 2>&1 &
   pid=$!
   for _ in $(seq 600); do
     (($(find killed -name '*.smb' 2>/dev/null | wc -l) >= 3)) && break
@@ -141,6 +150,7 @@ for how in KILL INT; do
   wait $pid 2>/dev/null || status=$?
   [[ $how == KILL && $status == 137 || $how == INT && $status == 130 ]] || fail "$how: exit $status: $(cat killed.txt)"
   for _ in $(seq 100); do flock -n killed/.smelt/lock true && break; sleep 0.05; done  # the workers end, too
+  [[ $how == KILL ]] || grep -q ' not begun; ' killed.html || fail "no report of an interrupted run: $(cat killed.txt)"
   [[ $how == KILL || -z $(leftovers killed) ]] || fail "left behind: $(leftovers killed)"
   before=$(find killed -name '*.smb' | wc -l)
   ((before >= 3 && before < 60)) || fail "$how: $before bundles were there"

@@ -42,6 +42,11 @@ inline ExitCode ExitCodeOf(const absl::Status& s) {
   }
 }
 
+// Returns the code for a status of loading a bundle to run it.
+inline ExitCode LoadExitCodeOf(const absl::Status& s) {
+  return s.code() == absl::StatusCode::kFailedPrecondition ? kExitWrongMachine : ExitCodeOf(s);
+}
+
 // Returns the code for a status of work whose inputs have been read, so that inaccessible files are outputs.
 inline ExitCode WriteExitCodeOf(const absl::Status& s) {
   switch (s.code()) {

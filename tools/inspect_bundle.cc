@@ -1,18 +1,24 @@
 #include "smelt/tools/inspect_bundle.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "smelt/core/base/sha256.h"
+#include "smelt/core/convention/call_structure.h"
 #include "smelt/core/tensor/dtype.h"
 #include "smelt/runtime/json_text.h"
 #include "smelt/schema/bundle_signature.h"
+#include "smelt/tools/plain_text.h"
 
 namespace smelt {
 
@@ -29,23 +35,16 @@ const char* const kOutputs[] = {
     "is-argument", "alias-of-argument", "alias-of-state", "alias-of-intermediate", "fresh", "scalar",
     "none",        "is-state"};
 
+const char* const kPlaces[] = {"unknown",  "fresh",    "in-argument", "is-argument",
+                               "in-state", "is-state", "shared",      "no-tensor"};
+
 template <size_t N>
 const char* Word(const char* const (&names)[N], size_t i) {
   return i < N ? names[i] : "?";
 }
 
-// A name that comes from the file: control characters would steer a terminal.
-std::string Printable(absl::string_view text) {
-  std::string out;
-  for (char c : text) {
-    if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) {
-      absl::StrAppendFormat(&out, "\\x%02x", static_cast<unsigned char>(c));
-    } else {
-      out.push_back(c);
-    }
-  }
-  return out;
-}
+// Where a symbol's value comes from.
+const char* const kSources[] = {"size", "stride", "offset", "number", "data of the call", "offset", "bytes"};
 
 class Inspector {
  public:
@@ -108,7 +107,8 @@ class Inspector {
                          {"sizes", s->sizes},
                          {"strides", s->strides},
                          {"offset", s->offset},
-                         {"storage", s->storage}});
+                         {"storage", s->storage},
+                         {"mutated", b_.storages[s->storage]->is_mutated}});
     }
     out["weights"] = weights;
     Json storages = Json::array();
@@ -155,8 +155,13 @@ class Inspector {
 
   Json Signature() const {
     Json in = Json::array(), out = Json::array();
-    for (const auto& a : b_.args) {
-      Json j = {{"name", a->name}, {"kind", Word(kArgs, static_cast<size_t>(a->kind))}};
+    const std::vector<LeafPath> paths = LeafPaths(StructureOf(b_.argument_structure));
+    const std::vector<uint8_t> effects = EffectsOnArguments(b_);
+    for (size_t i = 0; i < b_.args.size(); ++i) {
+      const auto& a = b_.args[i];
+      Json j = {{"name", a->name}};
+      if (i < paths.size() && paths[i].text != a->name && Fits(paths[i].text.size())) j["path"] = paths[i].text;
+      j["kind"] = Word(kArgs, static_cast<size_t>(a->kind));
       if (a->kind == fb::ArgKind::Tensor) {
         j["dtype"] = std::string(Name(static_cast<DType>(a->dtype)));
         j["sizes"] = Values(a->sizes);
@@ -165,8 +170,12 @@ class Inspector {
         if (a->any_strides) j["any_strides"] = true;
       }
       if (a->kind == fb::ArgKind::Int && a->value >= 0) j["value"] = Value(a->value);
-      if (a->has_constant) j["constant"] = true;
-      in.push_back(j);
+      if (a->has_constant) {
+        j["constant"] = true;
+        j["constant_value"] = ConstantOf(*a);
+      }
+      if (effects[i] != 0) j["effects"] = EffectNames(effects[i]);
+      in.push_back(std::move(j));
     }
     const std::vector<ResultType> types = ResultTypes(b_);
     for (size_t i = 0; i < b_.outputs.size(); ++i) {
@@ -183,12 +192,51 @@ class Inspector {
           j["sizes"].push_back(s.expr >= 0 ? Value(s.expr) : s.number >= 0 ? Json(s.number) : Json(nullptr));
         }
       }
+      j["place"] = Word(kPlaces, static_cast<size_t>(type.place));
+      if (type.index >= 0) j["index"] = type.index;
       out.push_back(std::move(j));
     }
-    Json signature = {{"inputs", in}, {"outputs", out}};
+    Json signature = {{"inputs", std::move(in)}, {"outputs", std::move(out)}};
+    signature["symbols"] = Json::array();
+    for (const auto& s : b_.symbols) {
+      const bool of_argument = s->source != fb::SymbolSource::Data && s->source != fb::SymbolSource::StateOffset;
+      Json j = {{"name", s->name}, {"source", Word(kSources, static_cast<size_t>(s->source))}};
+      if (s->source != fb::SymbolSource::Data) j[of_argument ? "argument" : "state"] = s->arg;
+      if (s->source == fb::SymbolSource::ArgSize || s->source == fb::SymbolSource::ArgStride) j["dim"] = s->dim;
+      j["min"] = s->min;
+      if (s->max != INT64_MAX) j["max"] = s->max;
+      signature["symbols"].push_back(std::move(j));
+    }
     if (!b_.argument_structure.empty()) signature["arguments"] = StructureJson(b_.argument_structure);
     if (!b_.result_structure.empty()) signature["results"] = StructureJson(b_.result_structure);
     return signature;
+  }
+
+  static Json ConstantOf(const fb::ArgDefT& a) {
+    const auto number = [](double v) -> Json {
+      if (std::isfinite(v)) return v;
+      return std::isnan(v) ? "NaN" : v > 0 ? "Infinity" : "-Infinity";  // JSON has no words for them
+    };
+    switch (a.kind) {
+      case fb::ArgKind::Int:
+        return a.int_value;
+      case fb::ArgKind::Bool:
+        return a.int_value != 0;
+      case fb::ArgKind::Float:
+        return number(a.float_value);
+      case fb::ArgKind::String:
+        return a.string_value;
+      default:
+        return nullptr;
+    }
+  }
+  static Json EffectNames(int flags) {
+    Json out = Json::array();
+    const char* const names[] = {"data", "geometry", "storage", "resized"};
+    for (int k = 0; k < 4; ++k) {
+      if (flags & (1 << k)) out.push_back(names[k]);
+    }
+    return out;
   }
 
   // A node before its children, each with its key.
@@ -242,12 +290,9 @@ class Inspector {
     Json mutated = Json::array();
     if (c.mutated) {
       for (const auto& m : c.mutated->inputs) {
-        Json kinds = Json::array();
-        const char* const names[] = {"data", "geometry", "storage", "resized"};
-        for (int k = 0; k < 4; ++k) {
-          if (m->flags & (1 << k)) kinds.push_back(names[k]);
-        }
-        Json j = {{m->is_state ? "state" : "argument", m->arg}, {"kinds", kinds}, {"written", ViewList(p, m->written)}};
+        Json j = {{m->is_state ? "state" : "argument", m->arg},
+                  {"kinds", EffectNames(m->flags)},
+                  {"written", ViewList(p, m->written)}};
         if (m->final_view >= 0) j["final"] = ViewJson(p, m->final_view);
         mutated.push_back(j);
       }
@@ -358,40 +403,240 @@ class Inspector {
   mutable int64_t left_;  // bytes of the description
 };
 
+// "[s0, 20]"; a size that only a call knows is "?".
+std::string SizesText(const Json& sizes) {
+  std::vector<std::string> texts;
+  for (const Json& size : sizes) {
+    texts.push_back(size.is_null() ? "?" : size.is_string() ? Printable(size.get<std::string>()) : JsonText(size));
+  }
+  return absl::StrCat("[", absl::StrJoin(texts, ", "), "]");
+}
+
+// Rows of cells, each column as wide as its widest cell.
+std::string TableText(const std::vector<std::vector<std::string>>& rows) {
+  constexpr size_t kWidest = 60;
+  std::vector<size_t> widths;
+  for (const std::vector<std::string>& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], std::min(row[c].size(), kWidest));
+  }
+  std::string out;
+  for (const std::vector<std::string>& row : rows) {
+    std::string line = " ";
+    for (size_t c = 0; c < row.size(); ++c) {
+      absl::StrAppend(&line, " ", row[c]);
+      if (c + 1 < row.size() && row[c].size() < widths[c]) line.append(widths[c] - row[c].size(), ' ');
+      if (c + 1 < row.size()) line += " ";
+    }
+    while (!line.empty() && line.back() == ' ') line.pop_back();
+    absl::StrAppend(&out, line, "\n");
+  }
+  return out;
+}
+
+// The description for people.
+class Describer {
+ public:
+  explicit Describer(const Json& j) : j_(j), in_(j["signature"]["inputs"]), weights_(j["weights"]) {}
+
+  std::string Text() const {
+    std::vector<std::string> targets;
+    for (const Json& t : j_["targets"]) targets.push_back(Printable(Text(t, "name")));
+    std::string out = absl::StrCat(Text(j_, "file"), ": model ", Printable(Text(j_, "model")), ", ",
+                                   BytesText(j_["bytes"].get<int64_t>()), ", bundle format ", JsonText(j_["format"]),
+                                   targets.empty() ? "" : ", for ", absl::StrJoin(targets, ", "), "\n");
+    Section("arguments", Arguments(), out);
+    Section("sizes and numbers that vary", Symbols(), out);
+    Section("results", Results(), out);
+    Section("states that calls write or return", States(), out);
+    Section("weights", Weights(), out);
+    Section("plans", Plans(), out);
+    if (j_.contains("refused_patterns"))
+      absl::StrAppend(&out, "  other calls are refused: ", Printable(Text(j_, "refused_patterns")), "\n");
+    Section("kernels", Kernels(), out);
+    Section("file", Segments(), out);
+    return out;
+  }
+
+ private:
+  using Rows = std::vector<std::vector<std::string>>;
+  static constexpr size_t kMostKernels = 20;
+
+  static std::string Text(const Json& j, const char* field) { return j[field].get<std::string>(); }
+  static void Section(absl::string_view title, const Rows& rows, std::string& out) {
+    if (!rows.empty()) absl::StrAppend(&out, "\n", title, "\n", TableText(rows));
+  }
+  std::string ArgumentName(size_t i) const {
+    if (i >= in_.size()) return "?";
+    return Printable(Text(in_[i], in_[i].contains("path") ? "path" : "name"));
+  }
+  std::string StateName(size_t i) const { return i < weights_.size() ? Printable(Text(weights_[i], "name")) : "?"; }
+
+  Rows Arguments() const {
+    static const std::map<std::string, std::string> kEffects = {{"data", "written"},
+                                                                {"geometry", "its sizes or strides are changed"},
+                                                                {"storage", "its memory is replaced"},
+                                                                {"resized", "its memory may grow"}};
+    Rows rows;
+    for (size_t i = 0; i < in_.size(); ++i) {
+      const Json& a = in_[i];
+      std::vector<std::string> row = {ArgumentName(i)};
+      std::vector<std::string> notes;
+      if (Text(a, "kind") == "tensor") {
+        row.push_back(Text(a, "dtype"));
+        row.push_back(SizesText(a["sizes"]));
+      } else {
+        row.push_back(Text(a, "kind"));
+        row.push_back("");
+        if (a.contains("constant")) {
+          notes.push_back(absl::StrCat("always ", Printable(JsonText(a["constant_value"])), ", as exported"));
+        } else if (a.contains("value")) {
+          notes.push_back(absl::StrCat("must be ", Printable(JsonText(a["value"]))));
+        }
+      }
+      for (const Json& e : a.contains("effects") ? a["effects"] : Json::array())
+        notes.push_back(kEffects.at(e.get<std::string>()));
+      row.push_back(absl::StrJoin(notes, "; "));
+      rows.push_back(std::move(row));
+    }
+    return rows;
+  }
+
+  Rows Symbols() const {
+    Rows rows;
+    for (const Json& s : j_["signature"]["symbols"]) {
+      const std::string source = Text(s, "source");
+      // Those of memory are for calls whose arguments share it.
+      if (source == "stride" || source == "offset" || source == "bytes") continue;
+      std::string of = source;
+      if (s.contains("dim")) absl::StrAppend(&of, " ", JsonText(s["dim"]));
+      if (s.contains("argument")) absl::StrAppend(&of, " of ", ArgumentName(s["argument"].get<size_t>()));
+      if (s.contains("state")) absl::StrAppend(&of, " of ", StateName(s["state"].get<size_t>()));
+      const std::string min = JsonText(s["min"]);
+      rows.push_back({Printable(Text(s, "name")),
+                      s.contains("max") ? absl::StrCat(min, "..", JsonText(s["max"])) : absl::StrCat(min, " or more"),
+                      of});
+    }
+    return rows;
+  }
+
+  Rows Results() const {
+    Rows rows;
+    for (const Json& r : j_["signature"]["outputs"]) {
+      const size_t index = r.contains("index") ? r["index"].get<size_t>() : 0;
+      const std::string place = Text(r, "place");
+      std::string note;
+      if (place == "in-argument") note = absl::StrCat("a view of the argument ", ArgumentName(index));
+      if (place == "is-argument") note = absl::StrCat("the argument ", ArgumentName(index), " itself");
+      if (place == "in-state") note = absl::StrCat("a view of the state ", StateName(index));
+      if (place == "is-state") note = absl::StrCat("the state ", StateName(index), " itself");
+      if (place == "shared") note = "may share memory with other results";
+      const bool tensor = Text(r, "kind") == "tensor";
+      rows.push_back({Printable(Text(r, "name")), r.contains("dtype") ? Text(r, "dtype") : Text(r, "kind"),
+                      r.contains("sizes") ? SizesText(r["sizes"])
+                      : tensor            ? "known after a call"
+                                          : "",
+                      note});
+    }
+    return rows;
+  }
+
+  Rows States() const {
+    Rows rows;
+    for (const Json& w : weights_) {
+      if (w["mutated"].get<bool>())
+        rows.push_back({Printable(Text(w, "name")), Text(w, "kind"), Text(w, "dtype"), SizesText(w["sizes"])});
+    }
+    return rows;
+  }
+
+  // How many there are of each kind; the JSON lists them.
+  Rows Weights() const {
+    std::map<std::string, int64_t> kinds;
+    for (const Json& w : weights_) ++kinds[Text(w, "kind")];
+    int64_t bytes = 0;
+    for (const Json& s : j_["storages"]) {
+      if (__builtin_add_overflow(bytes, s["bytes"].get<int64_t>(), &bytes)) bytes = INT64_MAX;
+    }
+    std::vector<std::string> texts;
+    for (const auto& [kind, n] : kinds) texts.push_back(Count(n, kind));
+    if (texts.empty()) return {};
+    return {{absl::StrCat(absl::StrJoin(texts, ", "), " in ", BytesText(bytes))}};
+  }
+
+  Rows Plans() const {
+    Rows rows;
+    for (const Json& p : j_["plans"]) {
+      int64_t launches = 0, libraries = 0, copies = 0, others = 0;
+      const Json& top = p["steps"];
+      const auto count = [&](const Json& steps) {
+        for (const Json& s : steps) {
+          ++(s.contains("launch")    ? launches
+             : s.contains("library") ? libraries
+             : s.contains("copy")    ? copies
+                                     : others);
+        }
+      };
+      if (p.contains("blocks")) {
+        for (const Json& block : p["blocks"]) count(block);
+      } else {
+        count(top);
+      }
+      std::vector<std::string> steps;
+      if (launches > 0) steps.push_back(absl::StrCat(launches, launches == 1 ? " launch" : " launches"));
+      if (libraries > 0) steps.push_back(Count(libraries, "library call"));
+      if (copies > 0) steps.push_back(absl::StrCat(copies, copies == 1 ? " copy" : " copies"));
+      if (others > 0) steps.push_back(Count(others, "other step"));
+      if (Text(p, "variant") == "eager-order") {
+        steps = {"one operator after the other"};
+      } else if (steps.empty()) {
+        steps.push_back("no steps");
+      }
+      const Json& arena = p["arena_bytes"];
+      static const std::map<std::string, std::string> kVariantTexts = {{"distinct", "distinct arguments"},
+                                                                       {"duplicate", "one tensor as two arguments"},
+                                                                       {"overlap", "arguments that share memory"},
+                                                                       {"eager-order", "other calls, in eager order"}};
+      const auto variant = kVariantTexts.find(Text(p, "variant"));
+      rows.push_back({variant == kVariantTexts.end() ? Text(p, "variant") : variant->second, absl::StrJoin(steps, ", "),
+                      absl::StrCat("working memory ", arena.is_number() ? BytesText(arena.get<int64_t>())
+                                                                        : Printable(arena.get<std::string>()))});
+      for (const Json& g : p["guards"]) rows.push_back({"", absl::StrCat("where ", Printable(Text(g, "holds")))});
+    }
+    return rows;
+  }
+
+  Rows Kernels() const {
+    Rows rows;
+    for (const Json& k : j_["kernels"]) {
+      if (rows.size() == kMostKernels) {
+        rows.push_back({absl::StrCat("and ", j_["kernels"].size() - kMostKernels, " more, which --json lists")});
+        break;
+      }
+      const int64_t uses = k["uses"].get<int64_t>();
+      rows.push_back({Printable(Text(k, "key").substr(0, 16)), Printable(Text(k, "target")),
+                      BytesText(k["bytes"].get<int64_t>()), absl::StrCat("used ", Count(uses, "time"))});
+    }
+    return rows;
+  }
+
+  Rows Segments() const {
+    Rows rows;
+    for (const Json& s : j_["segments"]) rows.push_back({Text(s, "kind"), BytesText(s["bytes"].get<int64_t>())});
+    return rows;
+  }
+
+  const Json& j_;
+  const Json& in_;
+  const Json& weights_;
+};
+
 }  // namespace
 
 absl::StatusOr<nlohmann::ordered_json> DescribeBundle(const fb::BundleT& bundle, const Container& file) {
   return Inspector(bundle, file).Run();
 }
 
-std::string DescriptionText(const nlohmann::ordered_json& j) {
-  std::string out;
-  absl::StrAppendFormat(&out, "%s: bundle of %s, format %d, %d bytes\n", j["file"].get<std::string>(),
-                        Printable(j["model"].get<std::string>()), j["format"].get<int>(), j["bytes"].get<int64_t>());
-  absl::StrAppendFormat(&out, "signature\n");
-  for (const Json& a : j["signature"]["inputs"]) absl::StrAppendFormat(&out, "  in   %s\n", JsonText(a));
-  for (const Json& o : j["signature"]["outputs"])
-    absl::StrAppendFormat(&out, "  out  %s\n", Printable(o["name"].get<std::string>()));
-  for (const Json& p : j["plans"]) {
-    absl::StrAppendFormat(&out, "plan for %s arguments, arena %s bytes\n", p["variant"].get<std::string>(),
-                          JsonText(p["arena_bytes"]));
-    for (const auto& g : p["guards"]) absl::StrAppendFormat(&out, "  where %s\n", JsonText(g["holds"]));
-    absl::StrAppendFormat(&out, "  convention\n");
-    for (auto it = p["convention"].begin(); it != p["convention"].end(); ++it)
-      absl::StrAppendFormat(&out, "    %s: %s\n", it.key(), JsonText(*it));
-    int k = 0;
-    for (const Json& s : p["steps"]) absl::StrAppendFormat(&out, "  %3d %s\n", k++, JsonText(s));
-  }
-  absl::StrAppendFormat(&out, "kernels\n");
-  for (const Json& k : j["kernels"]) {
-    absl::StrAppendFormat(&out, "  %.16s %s %d bytes, used %d times\n", k["key"].get<std::string>(),
-                          Printable(k["target"].get<std::string>()), k["bytes"].get<int64_t>(), k["uses"].get<int>());
-  }
-  absl::StrAppendFormat(&out, "weights\n");
-  for (const Json& w : j["weights"]) absl::StrAppendFormat(&out, "  %s\n", JsonText(w));
-  absl::StrAppendFormat(&out, "segments\n");
-  for (const Json& s : j["segments"]) absl::StrAppendFormat(&out, "  %s\n", JsonText(s));
-  return out;
-}
+std::string DescriptionText(const nlohmann::ordered_json& j) { return Describer(j).Text(); }
 
 }  // namespace smelt

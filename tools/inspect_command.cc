@@ -10,7 +10,9 @@
 #include "nlohmann/json.hpp"
 #include "smelt/core/base/file.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/ir/graph.h"
 #include "smelt/core/ir/text.h"
+#include "smelt/core/symbol/expr.h"
 #include "smelt/runtime/case.h"
 #include "smelt/runtime/json_text.h"
 #include "smelt/runtime/program.h"
@@ -21,29 +23,19 @@
 #include "smelt/tools/inspect_bundle.h"
 #include "smelt/tools/inspect_html.h"
 #include "smelt/tools/model_file.h"
+#include "smelt/tools/operator_libraries.h"
+#include "smelt/tools/progress.h"
 
 namespace smelt {
 
-const char kInspectHelp[] =
-    "smelt inspect FILE.{pt2,ir,smg,smb} [--json] [--digests] [--html=PAGE] [--case=CASE] [--op-schema=FILE]\n"
-    "  the graph in text, or the bundle's signature, calling convention, plans, kernels, weights and digests\n"
-    "  --digests   also read the weights and check their digest\n"
-    "  --html=PAGE of a bundle: draws the plans' steps, the memory that goes between them, bytes and kernels\n"
-    "  --case=CASE of a bundle: runs it (trust where it comes from), and says how long each step takes\n"
-    "  --op-schema=FILE of a model: the schemas of operators of your own that it calls\n";
-
 namespace {
-
-int Fail(const std::string& path, const absl::Status& s) {
-  std::fprintf(stderr, "smelt inspect: %s\n", std::string(s.message()).c_str());
-  (void)path;
-  return ExitCodeOf(s);
-}
 
 // Adds the least time of each step, of ten rounds of a case, to the description's plans. Returns why the case does not
 // hold; "" if it does.
-absl::StatusOr<std::string> AddTimes(const std::string& bundle, const std::string& case_path,
+absl::StatusOr<std::string> AddTimes(const CommandLine& line, const std::string& bundle,
                                      nlohmann::ordered_json& description) {
+  const std::string case_path = line.Get("case");
+  SMELT_RETURN_IF_ERROR(LoadOperatorLibraries(line));
   SMELT_ASSIGN_OR_RETURN(std::shared_ptr<const Program> program, Program::Load(bundle));
   SMELT_ASSIGN_OR_RETURN(CaseReport report, RunCase(program, case_path, {.repeat = 10, .time_steps = true}));
   if (!report.ok) {
@@ -61,79 +53,92 @@ absl::StatusOr<std::string> AddTimes(const std::string& bundle, const std::strin
 
 }  // namespace
 
-int RunInspect(const std::vector<std::string>& args) {
-  auto line = CommandLine::Parse(args, {"html", "case", "op-schema"}, {"json", "digests", "help"});
-  if (line.ok() && line->Has("help")) {
-    std::fputs(kInspectHelp, stdout);
-    return kExitOk;
-  }
-  if (!line.ok() || line->positional().size() != 1) {
-    std::fprintf(stderr, "smelt inspect: %s\n%s",
-                 line.ok() ? "one file expected" : std::string(line.status().message()).c_str(), kInspectHelp);
-    return kExitUsage;
-  }
-  if (const absl::Status files = line->CheckFiles({"case"}, {"html"}); !files.ok()) {
-    std::fprintf(stderr, "smelt inspect: %s\n", std::string(files.message()).c_str());
-    return kExitUsage;
-  }
-  const std::string path = line->positional()[0];
+int RunInspect(const CommandLine& line) {
+  absl::Status usage = line.CheckFiles({"case", "op-library", "op-schema"}, {"html"});
+  if (line.positional().size() != 1) usage = absl::InvalidArgumentError("one file expected");
+  if (usage.ok() && !line.Has("case"))
+    usage = line.RefuseWithoutEffect({"op-library"}, "without --case: nothing of the bundle runs");
+  if (!usage.ok()) return UsageError(*FindCommand("inspect"), usage);
+  const std::string path = line.positional()[0];
+  Progress progress("smelt inspect", line.Has("quiet"));
+  progress.Doing(absl::StrCat("reading ", path));
+  const auto fail = [&](const absl::Status& s) {
+    progress.Stop();
+    std::fprintf(stderr, "smelt inspect: %s\n", std::string(s.message()).c_str());
+    return ExitCodeOf(s);
+  };
   if (!absl::EndsWith(path, ".smb")) {
-    if (line->Has("html") || line->Has("case")) {
-      std::fprintf(stderr, "smelt inspect: --html draws bundles (.smb), --case runs them\n");
-      return kExitUsage;
+    if (line.Has("html") || line.Has("case")) {
+      return UsageError(*FindCommand("inspect"),
+                        absl::InvalidArgumentError("--html draws bundles (.smb), --case runs them"));
     }
-    if (line->Has("digests")) {
-      std::fprintf(stderr, "smelt inspect: --digests has no effect on a model: bundles (.smb) have digests\n");
-      return kExitUsage;
+    if (line.Has("digests")) {
+      return UsageError(*FindCommand("inspect"),
+                        absl::InvalidArgumentError("--digests has no effect on a model: bundles (.smb) have digests"));
     }
-    auto operators = ReadOperatorSchemas(line->Get("op-schema"));
-    if (!operators.ok()) return Fail(path, operators.status());
+    auto operators = ReadOperatorSchemas(line.Get("op-schema"));
+    if (!operators.ok()) return fail(operators.status());
     auto g = ReadModel(path, /*complete=*/false, nullptr, *operators);
-    if (!g.ok()) return Fail(path, g.status());
+    if (!g.ok()) return fail(g.status());
+    progress.Stop();
     const std::string text = PrintGraph(**g);
-    if (line->Has("json")) {
-      std::printf(
-          "%s\n",
-          JsonText(nlohmann::ordered_json{{"file", path}, {"graph", text}, {"nodes", (*g)->num_nodes()}}).c_str());
-    } else {
-      std::fputs(text.c_str(), stdout);
+    if (line.Has("json")) {
+      nlohmann::ordered_json j = {{"file", path}, {"graph", text}, {"nodes", (*g)->num_nodes()}};
+      j["symbols"] = nlohmann::ordered_json::array();
+      for (const auto& [name, range] : (*g)->symbols.Accepted().entries()) {
+        nlohmann::ordered_json symbol = {{"name", name}, {"min", range.min}};
+        if (range.max != SymbolRanges::kInfinity) symbol["max"] = range.max;
+        j["symbols"].push_back(std::move(symbol));
+      }
+      std::printf("%s\n", JsonText(j).c_str());
+      return kExitOk;
+    }
+    std::fputs(text.c_str(), stdout);
+    for (const auto& [name, range] : (*g)->symbols.entries()) {
+      if (line.Has("quiet") || range.accepted_min < 0 || range.accepted_min >= range.min) continue;
+      std::fprintf(stderr, "smelt inspect: a call may have %s from %s on; the export assumes %s\n", name.c_str(),
+                   absl::StrCat(range.accepted_min).c_str(), absl::StrCat(range.min).c_str());
     }
     return kExitOk;
   }
-  if (line->Has("op-schema")) {
-    std::fprintf(stderr, "smelt inspect: --op-schema has no effect on a bundle, which holds the schemas\n");
-    return kExitUsage;
+  if (line.Has("op-schema")) {
+    return UsageError(
+        *FindCommand("inspect"),
+        absl::InvalidArgumentError("--op-schema has no effect on a bundle (.smb), which holds the schemas"));
   }
   auto file = Container::Open(path, ContentKind::kBundle);
-  if (!file.ok()) return Fail(path, file.status());
+  if (!file.ok()) return fail(file.status());
   auto bundle = LoadBundle(**file);
-  if (!bundle.ok()) return Fail(path, bundle.status());
-  if (line->Has("digests")) {
+  if (!bundle.ok()) return fail(bundle.status());
+  if (line.Has("digests")) {
     for (size_t i = 0; i < (*file)->segments().size(); ++i) {
       absl::Status s = (*file)->VerifyDigest(static_cast<int>(i));
-      if (!s.ok()) return Fail(path, s);
+      if (!s.ok()) return fail(s);
     }
   }
   absl::StatusOr<nlohmann::ordered_json> described = DescribeBundle(**bundle, **file);
-  if (!described.ok()) return Fail(path, described.status());
+  if (!described.ok()) return fail(described.status());
   nlohmann::ordered_json j = *std::move(described);
-  if (line->Has("case")) {
-    const absl::StatusOr<std::string> difference = AddTimes(path, line->Get("case"), j);
-    if (!difference.ok()) return Fail(path, difference.status());
+  if (line.Has("case")) {
+    const absl::StatusOr<std::string> difference = AddTimes(line, path, j);
+    if (!difference.ok()) return fail(difference.status());
     if (!difference->empty()) {
+      progress.Stop();
       std::fprintf(stderr, "smelt inspect: %s\n", difference->c_str());
       return kExitDifferent;
     }
   }
-  if (line->Has("html")) {
-    const absl::Status s = WriteFileAtomically(line->Get("html"), absl::string_view(BundlePage(j)));
+  if (line.Has("html")) {
+    const absl::Status s = WriteFileAtomically(line.Get("html"), absl::string_view(BundlePage(j)));
     if (!s.ok()) {
-      std::fprintf(stderr, "smelt inspect: %s\n", std::string(s.message()).c_str());
+      fail(s);
       return kExitCannotWrite;
     }
-    if (!line->Has("json")) return kExitOk;
+    progress.Wrote({line.Get("html")});
+    if (!line.Has("json")) return kExitOk;
   }
-  if (line->Has("json")) {
+  progress.Stop();
+  if (line.Has("json")) {
     std::printf("%s\n", JsonText(j).c_str());
   } else {
     std::fputs(DescriptionText(j).c_str(), stdout);

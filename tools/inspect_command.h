@@ -2,13 +2,11 @@
 #ifndef SMELT_TOOLS_INSPECT_COMMAND_H_
 #define SMELT_TOOLS_INSPECT_COMMAND_H_
 
-#include <string>
-#include <vector>
+#include "smelt/tools/command_line.h"
 
 namespace smelt {
 
-extern const char kInspectHelp[];
-int RunInspect(const std::vector<std::string>& args);
+int RunInspect(const CommandLine& line);  // an exit code
 
 }  // namespace smelt
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <set>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -20,21 +21,10 @@
 #include "smelt/tools/compile_options.h"
 #include "smelt/tools/exit_codes.h"
 #include "smelt/tools/model_file.h"
+#include "smelt/tools/progress.h"
 
 namespace smelt {
 namespace {
-
-constexpr char kHelp[] =
-    "smelt kernels plan MODEL.{pt2,ir,smg} -o OUT.specs [options of compile]\n"
-    "smelt kernels pick A.specs B.specs ... -o OUT0.specs,OUT1.specs,...\n"
-    "smelt kernels compile IN.specs -o OUT.kernels\n"
-    "  plan     the kernels that a model needs, not compiled; one JSON object a line. It takes all options of compile, "
-    "so "
-    "that\n"
-    "           one list of them serves both\n"
-    "  pick     the distinct kernels of many models, each in one of the files, by its key\n"
-    "  compile  their machine code, for smelt compile --kernels=FILE,FILE,...; takes --threads and the options of "
-    "caches\n";
 
 // A line: {"key":..., "target":..., "spec":...}. Keys order the lines, so equal sets are equal bytes.
 using Lines = std::map<std::string, std::string>;
@@ -125,43 +115,44 @@ absl::Status Compile(const CommandLine& line, KernelCache& cache, int threads, b
 
 }  // namespace
 
-int RunKernels(const std::vector<std::string>& args) {
-  auto line = CommandLine::Parse(args, CompileOptionNames({"o"}), CompileFlagNames({}));
-  if (line.ok() && line->Has("help")) {
-    std::fputs(kHelp, stdout);
-    return kExitOk;
-  }
+int RunKernels(const CommandLine& line) {
   CompileOptions options;
   KernelCache::Options cache_options;
-  absl::Status usage = line.status();
-  if (usage.ok()) usage = ReadCompileOptions(*line, options, cache_options);
-  const std::string step = usage.ok() && !line->positional().empty() ? line->positional()[0] : "";
-  if (usage.ok() && ((step != "plan" && step != "pick" && step != "compile") || line->positional().size() < 2 ||
-                     (step != "pick" && line->positional().size() != 2) || !line->Has("o"))) {
+  absl::Status usage = ReadCompileOptions(line, options, cache_options);
+  const std::string step = usage.ok() && !line.positional().empty() ? line.positional()[0] : "";
+  if (usage.ok() && ((step != "plan" && step != "pick" && step != "compile") || line.positional().size() < 2 ||
+                     (step != "pick" && line.positional().size() != 2) || !line.Has("o"))) {
     usage = absl::InvalidArgumentError("plan, pick or compile, an input and -o expected");
   }
   if (usage.ok() && step != "plan") {
-    usage = line->RefuseWithoutEffect({"target", "alias-variants", "verify", "no-fuse", "op-schema"},
-                                      absl::StrCat("on kernels ", step, ": kernels are planned already"));
+    usage = line.RefuseWithoutEffect({"target", "alias-variants", "verify", "no-fuse", "op-schema"},
+                                     absl::StrCat("on kernels ", step, ": kernels are planned already"));
   }
   if (usage.ok() && step == "pick") {
-    usage = line->RefuseWithoutEffect({"cache-dir", "cache-mode", "cache-size", "remote-cache", "threads"},
-                                      "on kernels pick: it compiles nothing");
+    usage = line.RefuseWithoutEffect({"cache-dir", "cache-mode", "cache-size", "remote-cache", "threads"},
+                                     "on kernels pick: it compiles nothing");
   }
-  if (usage.ok()) usage = line->CheckFiles({"op-schema"}, {"o"}, /*first_file=*/1);
-  if (!usage.ok()) {
-    std::fprintf(stderr, "smelt kernels: %s\n%s", std::string(usage.message()).c_str(), kHelp);
-    return kExitUsage;
-  }
+  if (usage.ok()) usage = line.CheckFiles({"op-schema"}, {"o"}, /*first_file=*/1);
+  if (!usage.ok()) return UsageError(*FindCommand("kernels"), usage);
   bool writing = false;
+  Progress progress("smelt kernels", line.Has("quiet"));
+  std::unique_ptr<KernelCache> cache;
+  const absl::Cleanup stop = [&] { progress.Stop(); };  // it looks at the cache
+  progress.Doing(step == "plan" ? "planning" : step == "pick" ? "picking" : "compiling");
+  cache_options.warn = [&](absl::string_view warning) { progress.Say(warning); };
   auto run = [&]() -> absl::Status {
-    if (step == "plan") return Plan(*line, options, writing);
-    if (step == "pick") return Pick(*line, writing);
-    SMELT_ASSIGN_OR_RETURN(std::unique_ptr<KernelCache> cache, KernelCache::Create(std::move(cache_options)));
-    return Compile(*line, *cache, options.threads, writing);
+    if (step == "plan") return Plan(line, options, writing);
+    if (step == "pick") return Pick(line, writing);
+    SMELT_ASSIGN_OR_RETURN(cache, KernelCache::Create(std::move(cache_options)));
+    progress.Watch([&] { return KernelsText(cache->stats()); });
+    return Compile(line, *cache, options.threads, writing);
   };
   const absl::Status s = run();
-  if (s.ok()) return kExitOk;
+  if (s.ok()) {
+    progress.Wrote(absl::StrSplit(line.Get("o"), ','));
+    return kExitOk;
+  }
+  progress.Stop();
   std::fprintf(stderr, "smelt kernels: %s\n", std::string(s.message()).c_str());
   return writing ? WriteExitCodeOf(s) : ExitCodeOf(s);
 }

@@ -3,12 +3,11 @@
 #ifndef SMELT_TOOLS_KERNELS_COMMAND_H_
 #define SMELT_TOOLS_KERNELS_COMMAND_H_
 
-#include <string>
-#include <vector>
+#include "smelt/tools/command_line.h"
 
 namespace smelt {
 
-int RunKernels(const std::vector<std::string>& args);  // an exit code
+int RunKernels(const CommandLine& line);  // an exit code
 
 }  // namespace smelt
 

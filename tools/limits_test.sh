@@ -39,13 +39,13 @@ until prlimit --as=$((least << 20)) "$smelt" --version >/dev/null 2>&1; do
 done
 
 for model in digits kv_cache transformer_encoder; do
-  "$smelt" compile "$models/$model.pt2" -o "$model.smb" --cache-mode=off || failed=1
+  "$smelt" compile "$models/$model.pt2" -o "$model.smb" --cache-mode=off --quiet || failed=1
   case=$models/$model.case.safetensors
   for more in 0 2 4 6 8 10 13 16 20 25 30 40 60 100 200; do
     megabytes=$((least + more))
     limited "run $model in $megabytes MB" none prlimit --as=$((megabytes << 20)) "$smelt" run "$model.smb" "--case=$case" --threads=4
     limited "compile $model in $megabytes MB" new.smb prlimit --as=$((megabytes << 20)) "$smelt" compile "$models/$model.pt2" -o new.smb \
-      --cache-mode=off --threads=2
+      --cache-mode=off --threads=2 --quiet
   done
 done
 
@@ -63,7 +63,7 @@ for processes in 1 2 3 8; do
   limited "run with $processes processes" none "${user[@]}" prlimit --nproc=$processes "$smelt" run digits.smb \
     "--case=$models/digits.case.safetensors" --threads=4
   limited "compile with $processes processes" "$models/new.smb" "${user[@]}" prlimit --nproc=$processes "$smelt" compile \
-    "$models/digits.pt2" -o "$models/new.smb" --cache-mode=off --threads=2
+    "$models/digits.pt2" -o "$models/new.smb" --cache-mode=off --threads=2 --quiet
 done
 
 echo "$tried runs under limits, $short of them short of something"

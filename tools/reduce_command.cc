@@ -16,19 +16,9 @@
 #include "smelt/tools/fuzz/run.h"
 #include "smelt/tools/fuzz/sample_case.h"
 #include "smelt/tools/model_file.h"
+#include "smelt/tools/progress.h"
 
 namespace smelt {
-
-const char kReduceHelp[] =
-    "smelt reduce MODEL --case=F.case.safetensors [-o PREFIX] [--tries=N]\n"
-    "  cuts a model that gives a wrong answer, is not compiled or ends the compiler down to PREFIX.ir (PREFIX.smg, "
-    "where\n"
-    "  weights remain) and PREFIX.case.safetensors, which fail in the same way. What is right is what smelt's "
-    "evaluator\n"
-    "  says of the cut model.\n"
-    "  --case      the arguments; of several calls the first that fails\n"
-    "  -o          where to write (reduced)\n"
-    "  --tries=N   compiles at most so often (3000)\n";
 
 namespace {
 
@@ -68,8 +58,8 @@ std::string WhyNot(const Graph& g, const Call& call) {
 
 std::string Stage(const Verdict& v) { return v.what.substr(0, v.what.find(':')); }
 
-absl::StatusOr<int> Reduce(const std::string& model, const std::string& case_path, const std::string& prefix,
-                           int tries) {
+absl::StatusOr<int> Reduce(const std::string& model, const std::string& case_path, const std::string& prefix, int tries,
+                           Progress& progress) {
   SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, ReadModel(model, /*complete=*/true));
   // Without them nothing can say what is right.
   if (const std::vector<UnsupportedOperator> missing = FindUnsupported(*graph); !missing.empty())
@@ -110,15 +100,18 @@ absl::StatusOr<int> Reduce(const std::string& model, const std::string& case_pat
   }
   std::printf("call %zu: %s: %s\n", at, found.crashed ? "crash" : found.verdict.where.c_str(),
               found.verdict.what.c_str());
+  int tried = 0;
   const Sample small = Reduce(
       sample,
       [&](const Sample& s) {
+        progress.Doing(absl::StrCat("cutting ", model, ", tries"), tried++, tries);
         const Isolated now = RunIsolated(s, options);
         if (found.crashed || now.crashed) return found.crashed && now.crashed;
         return now.verdict.outcome == found.verdict.outcome && now.verdict.where == found.verdict.where &&
                (now.verdict.outcome != Outcome::kUnsupported || Stage(now.verdict) == Stage(found.verdict));
       },
       tries);
+  progress.Stop();
   SMELT_ASSIGN_OR_RETURN(const std::string written, WriteSampleFiles(small, prefix));
   std::printf("%s%s and %s.case.safetensors\n", PrintGraph(*small.graph).c_str(), written.c_str(), prefix.c_str());
   return kExitDifferent;
@@ -140,28 +133,24 @@ absl::Status CheckOutputs(const CommandLine& line) {
 
 }  // namespace
 
-int RunReduce(const std::vector<std::string>& args) {
-  auto line = CommandLine::Parse(args, {"case", "o", "tries"}, {"help"});
-  if (line.ok() && line->Has("help")) {
-    std::fputs(kReduceHelp, stdout);
-    return kExitOk;
-  }
-  absl::Status usage = line.status();
+int RunReduce(const CommandLine& line) {
+  absl::Status usage;
   int64_t tries = 3000;
-  if (usage.ok() && (line->positional().size() != 1 || !line->Has("case")))
+  if (line.positional().size() != 1 || !line.Has("case"))
     usage = absl::InvalidArgumentError("a model and --case expected");
   if (usage.ok()) {
-    auto n = line->GetInt("tries", tries, 1, 1000000);
+    auto n = line.GetInt("tries", tries, 1, 1000000);
     usage = n.status();
     if (n.ok()) tries = *n;
   }
-  if (usage.ok()) usage = CheckOutputs(*line);
-  if (!usage.ok()) {
-    std::fprintf(stderr, "smelt reduce: %s\n%s", std::string(usage.message()).c_str(), kReduceHelp);
-    return kExitUsage;
-  }
-  auto code = Reduce(line->positional()[0], line->Get("case"), line->Get("o", "reduced"), static_cast<int>(tries));
+  if (usage.ok()) usage = CheckOutputs(line);
+  if (!usage.ok()) return UsageError(*FindCommand("reduce"), usage);
+  // Each try is a process of its own.
+  Progress progress("smelt reduce", line.Has("quiet"), Progress::Drawing::kWhenToldSo);
+  auto code =
+      Reduce(line.positional()[0], line.Get("case"), line.Get("o", "reduced"), static_cast<int>(tries), progress);
   if (code.ok()) return *code;
+  progress.Stop();
   std::fprintf(stderr, "smelt reduce: %s\n", std::string(code.status().message()).c_str());
   return ExitCodeOf(code.status());
 }

@@ -2,13 +2,11 @@
 #ifndef SMELT_TOOLS_REDUCE_COMMAND_H_
 #define SMELT_TOOLS_REDUCE_COMMAND_H_
 
-#include <string>
-#include <vector>
+#include "smelt/tools/command_line.h"
 
 namespace smelt {
 
-extern const char kReduceHelp[];
-int RunReduce(const std::vector<std::string>& args);
+int RunReduce(const CommandLine& line);  // an exit code
 
 }  // namespace smelt
 

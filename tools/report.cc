@@ -11,6 +11,8 @@
 #include "smelt/schema/container.h"
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/exit_codes.h"
+#include "smelt/tools/plain_text.h"
+#include "smelt/tools/progress.h"
 
 namespace smelt {
 namespace {
@@ -38,15 +40,7 @@ std::string Escape(absl::string_view text) {
   return out;
 }
 
-std::string Bytes(std::optional<int64_t> n) {
-  if (!n) return "–";
-  if (*n < 10000) return absl::StrCat(*n, " B");
-  const char* const units[] = {"kB", "MB", "GB", "TB"};
-  double v = static_cast<double>(*n) / 1000;
-  int unit = 0;
-  for (; v >= 1000 && unit < 3; ++unit) v /= 1000;
-  return absl::StrFormat(v < 100 ? "%.1f %s" : "%.0f %s", v, units[unit]);
-}
+std::string Bytes(std::optional<int64_t> n) { return n ? BytesText(*n) : "–"; }
 
 // Which of the models use a kernel.
 struct Use {
@@ -71,16 +65,18 @@ std::vector<ReportKernel> KernelsOf(const fb::BundleT& bundle) {
   return out;
 }
 
-std::string RenderReport(const std::string& title, const std::vector<ReportModel>& models) {
+std::string RenderReport(const ReportInfo& info, const std::vector<ReportModel>& models) {
   std::map<std::string, Use> uses;
   std::map<std::string, std::pair<int, int64_t>> unsupported;  // models, occurrences
-  int failed = 0;
-  int64_t bundle_bytes = 0, asked = 0;
-  bool timed = false;
+  std::map<std::string, int64_t> counts;                       // by status
+  int64_t bundle_bytes = 0, model_bytes = 0, asked = 0;
+  bool timed = false, targeted = false;
   for (const ReportModel& m : models) {
-    failed += m.status == "failed";
+    ++counts[m.status];
     bundle_bytes += m.bundle_bytes.value_or(0);
+    model_bytes += m.model_bytes.value_or(0);
     timed = timed || m.milliseconds.has_value();
+    targeted = targeted || !m.targets.empty();
     for (const ReportKernel& k : m.kernels) {
       Use& u = uses[k.key];
       ++u.models;
@@ -93,31 +89,25 @@ std::string RenderReport(const std::string& title, const std::vector<ReportModel
       unsupported[o.name].second += o.count;
     }
   }
+  const int64_t all = static_cast<int64_t>(models.size()), failed = counts["failed"], not_begun = counts["not begun"];
   std::string out =
-      absl::StrCat("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>", Escape(title),
-                   "</title><style>", kStyle, "</style></head><body>\n<h1>", Escape(title), "</h1>\n");
-  absl::StrAppend(&out, "<p id=\"summary\">", models.size(), " models, ", models.size() - failed, " supported, ",
-                  failed, " failed; ", Bytes(bundle_bytes), " of bundles; ", uses.size(), " distinct kernels for ",
-                  asked, " kernels of models.</p>\n");
+      absl::StrCat("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>", Escape(info.title),
+                   "</title><style>", kStyle, "</style></head><body>\n<h1>", Escape(info.title), "</h1>\n");
+  absl::StrAppend(&out, "<p id=\"summary\">", Count(all, "model"), ", ", all - failed - not_begun, " supported, ",
+                  failed, " failed", not_begun > 0 ? absl::StrCat(", ", not_begun, " not begun") : "", "; ",
+                  model_bytes > 0 ? absl::StrCat(Bytes(model_bytes), " of models, ") : "", Bytes(bundle_bytes),
+                  " of bundles; ", uses.size(), " distinct kernels for ", Count(asked, "kernel"), " of models.</p>\n");
+  absl::StrAppend(&out, "<p id=\"made\">", Escape(info.version), info.options.empty() ? "" : "; ", Escape(info.options),
+                  ".</p>\n");
 
-  absl::StrAppend(
-      &out,
-      "<h2>Models</h2>\n<table id=\"models\"><thead><tr><th>model</th><th>status</th><th class=\"n\">model</th>"
-      "<th class=\"n\">bundle</th><th class=\"n\">kernels</th><th class=\"n\">of them shared</th>",
-      timed ? "<th class=\"n\">ms</th>" : "", "<th>why not</th></tr></thead><tbody>\n");
-  for (const ReportModel& m : models) {
-    const auto shared = std::count_if(m.kernels.begin(), m.kernels.end(),
-                                      [&](const ReportKernel& k) { return uses[k.key].models > 1; });
-    absl::StrAppend(&out, "<tr><td>", Escape(m.name), "</td><td class=\"", Escape(m.status), "\">", Escape(m.status),
-                    "</td><td class=\"n\">", Bytes(m.model_bytes), "</td><td class=\"n\">", Bytes(m.bundle_bytes),
-                    "</td><td class=\"n\">", m.kernels.size(), "</td><td class=\"n\">", shared, "</td>");
-    if (timed) {
-      absl::StrAppend(&out, "<td class=\"n\">",
-                      m.milliseconds ? absl::StrFormat("%.0f", *m.milliseconds) : std::string("–"), "</td>");
+  if (failed > 0) {
+    out += "<h2>Failures</h2>\n<table id=\"failures\"><thead><tr><th>model</th><th>why</th></tr></thead><tbody>\n";
+    for (const ReportModel& m : models) {
+      if (m.status != "failed") continue;
+      absl::StrAppend(&out, "<tr><td class=\"failed\">", Escape(m.name), "</td><td>", Escape(m.why), "</td></tr>\n");
     }
-    absl::StrAppend(&out, "<td>", Escape(m.why), "</td></tr>\n");
+    out += "</tbody></table>\n";
   }
-  out += "</tbody></table>\n";
 
   if (!unsupported.empty()) {
     out +=
@@ -130,6 +120,26 @@ std::string RenderReport(const std::string& title, const std::vector<ReportModel
     }
     out += "</tbody></table>\n";
   }
+
+  absl::StrAppend(
+      &out,
+      "<h2>Models</h2>\n<table id=\"models\"><thead><tr><th>model</th><th>status</th><th class=\"n\">model</th>"
+      "<th class=\"n\">bundle</th><th class=\"n\">kernels</th><th class=\"n\">shared kernels</th>",
+      targeted ? "<th>targets</th>" : "", timed ? "<th class=\"n\">ms</th>" : "", "</tr></thead><tbody>\n");
+  for (const ReportModel& m : models) {
+    const auto shared = std::count_if(m.kernels.begin(), m.kernels.end(),
+                                      [&](const ReportKernel& k) { return uses[k.key].models > 1; });
+    absl::StrAppend(&out, "<tr><td>", Escape(m.name), "</td><td class=\"", Escape(m.status), "\">", Escape(m.status),
+                    "</td><td class=\"n\">", Bytes(m.model_bytes), "</td><td class=\"n\">", Bytes(m.bundle_bytes),
+                    "</td><td class=\"n\">", m.kernels.size(), "</td><td class=\"n\">", shared, "</td>");
+    if (targeted) absl::StrAppend(&out, "<td>", Escape(m.targets), "</td>");
+    if (timed) {
+      absl::StrAppend(&out, "<td class=\"n\">",
+                      m.milliseconds ? absl::StrFormat("%.0f", *m.milliseconds) : std::string("–"), "</td>");
+    }
+    out += "</tr>\n";
+  }
+  out += "</tbody></table>\n";
 
   std::vector<std::pair<std::string, Use>> shared;
   for (const auto& [key, u] : uses) {
@@ -156,29 +166,18 @@ std::string RenderReport(const std::string& title, const std::vector<ReportModel
   return out;
 }
 
-int RunReport(const std::vector<std::string>& args) {
-  constexpr char kHelp[] =
-      "smelt report BUNDLE.smb ... -o REPORT.html\n  a page about these bundles: sizes, kernels, what they share\n";
-  auto line = CommandLine::Parse(args, {"o"}, {"help"});
-  if (line.ok() && line->Has("help")) {
-    std::fputs(kHelp, stdout);
-    return kExitOk;
-  }
-  if (!line.ok() || line->positional().empty() || !line->Has("o")) {
-    std::fprintf(stderr, "smelt report: %s\n%s",
-                 line.ok() ? "bundles and -o REPORT.html expected" : std::string(line.status().message()).c_str(),
-                 kHelp);
-    return kExitUsage;
-  }
-  if (const absl::Status files = line->CheckFiles({}, {"o"}); !files.ok()) {
-    std::fprintf(stderr, "smelt report: %s\n", std::string(files.message()).c_str());
-    return kExitUsage;
-  }
+int RunReport(const CommandLine& line) {
+  absl::Status usage = line.CheckFiles({}, {"o"});
+  if (line.positional().empty() || !line.Has("o"))
+    usage = absl::InvalidArgumentError("bundles and -o REPORT.html expected");
+  if (!usage.ok()) return UsageError(*FindCommand("report"), usage);
+  Progress progress("smelt report", line.Has("quiet"));
   std::vector<ReportModel> models;
-  for (const std::string& path : line->positional()) {
+  for (const std::string& path : line.positional()) {
     auto file = Container::Open(path, ContentKind::kBundle);
     auto bundle = file.ok() ? LoadBundle(**file) : file.status();
     if (!bundle.ok()) {
+      progress.Stop();
       std::fprintf(stderr, "smelt report: %s\n", std::string(bundle.status().message()).c_str());
       return ExitCodeOf(bundle.status());
     }
@@ -187,10 +186,17 @@ int RunReport(const std::vector<std::string>& args) {
     m.status = "bundle";
     m.bundle_bytes = (*file)->file_bytes();
     m.kernels = KernelsOf(**bundle);
+    for (const auto& t : (*bundle)->targets) absl::StrAppend(&m.targets, m.targets.empty() ? "" : " ", t->name);
     models.push_back(std::move(m));
   }
-  const absl::Status s = WriteFileAtomically(line->Get("o"), RenderReport("smelt: bundles", models));
-  if (s.ok()) return kExitOk;
+  const absl::Status s = WriteFileAtomically(
+      line.Get("o"),
+      RenderReport({"smelt: bundles", absl::StrCat("Bundle format ", static_cast<int>(kBundleFormat)), ""}, models));
+  if (s.ok()) {
+    progress.Wrote({line.Get("o")});
+    return kExitOk;
+  }
+  progress.Stop();
   std::fprintf(stderr, "smelt report: %s\n", std::string(s.message()).c_str());
   return WriteExitCodeOf(s);
 }

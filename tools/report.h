@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "smelt/schema/bundle.h"
+#include "smelt/tools/command_line.h"
 
 namespace smelt {
 
@@ -21,8 +22,9 @@ struct ReportOperator {
 };
 struct ReportModel {
   std::string name;
-  std::string status;  // "converted", "skipped" (was converted before), "failed", "bundle"
-  std::string why;     // of a failure
+  std::string status;   // "converted", "skipped" (was converted before), "failed", "not begun", "bundle"
+  std::string why;      // of a failure
+  std::string targets;  // that the bundle has code for; empty: those of the whole report
   std::optional<int64_t> model_bytes, bundle_bytes;
   std::optional<double> milliseconds;
   std::vector<ReportKernel> kernels;
@@ -32,11 +34,16 @@ struct ReportModel {
 // Returns the kernels of the bundle's metadata.
 std::vector<ReportKernel> KernelsOf(const fb::BundleT& bundle);
 
-// The same models give the same page; models are listed as given.
-std::string RenderReport(const std::string& title, const std::vector<ReportModel>& models);
+struct ReportInfo {
+  std::string title;
+  std::string version;  // of the compiler, or of the bundles
+  std::string options;  // "targets x86-64-v3,x86-64-v4 ..."
+};
+// The same models give the same page. What failed comes first; else models are listed as given.
+std::string RenderReport(const ReportInfo& info, const std::vector<ReportModel>& models);
 
 // smelt report BUNDLE.smb ... -o REPORT.html
-int RunReport(const std::vector<std::string>& args);  // an exit code
+int RunReport(const CommandLine& line);  // an exit code
 
 }  // namespace smelt
 

@@ -1,12 +1,14 @@
 #include "smelt/tools/run_command.h"
 
-#include <algorithm>
-#include <cmath>
+#include <cstdint>
 #include <cstdio>
-#include <map>
 #include <memory>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
@@ -14,29 +16,19 @@
 #include "smelt/runtime/case.h"
 #include "smelt/runtime/json_text.h"
 #include "smelt/runtime/program.h"
-#include "smelt/runtime/safetensors.h"
-#include "smelt/runtime/smelt.h"
+#include "smelt/runtime/state_file.h"
+#include "smelt/tools/call_arguments.h"
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/exit_codes.h"
+#include "smelt/tools/operator_libraries.h"
+#include "smelt/tools/plain_text.h"
+#include "smelt/tools/progress.h"
+#include "smelt/tools/tensor_files.h"
+#include "smelt/tools/value_text.h"
 
 namespace smelt {
 
-const char kRunHelp[] =
-    "smelt run BUNDLE.smb --case=F.case.safetensors [--repeat=N] [--threads=N] [--json]\n"
-    "smelt run BUNDLE.smb --inputs=IN.safetensors --outputs=OUT.safetensors [--threads=N]\n"
-    "  --case       runs a case and checks everything a caller sees (docs/case_files.md); exit 1 if anything differs\n"
-    "  --op-library=FILE[,FILE...]  shared libraries with operators that the model calls: loads and runs their code\n"
-    "  --repeat=N   rounds, for latencies; arguments and state are restored before each\n"
-    "  --inputs     plain tensors named after the model's inputs; outputs get the outputs' names, NAME.after an input "
-    "that was written;\n"
-    "               results that are no tensors go to the file's metadata \"smelt.values\"\n"
-    "  --json       one JSON object on standard output (docs/json.md)\n";
-
 namespace {
-
-ExitCode LoadExitCode(const absl::Status& s) {
-  return s.code() == absl::StatusCode::kFailedPrecondition ? kExitWrongMachine : ExitCodeOf(s);
-}
 
 int RunTheCase(const std::shared_ptr<const Program>& program, const CommandLine& line, int repeat) {
   CaseOptions options;
@@ -75,143 +67,178 @@ int RunTheCase(const std::shared_ptr<const Program>& program, const CommandLine&
   return report->ok ? kExitOk : kExitDifferent;
 }
 
-// A result that is no tensor, as a case file has it (docs/case_files.md).
-nlohmann::ordered_json ValueJson(const Datum& v) {
-  if (v.IsInt()) return {{"int", v.as_int()}};
-  if (v.IsBool()) return {{"bool", v.as_bool()}};
-  if (v.IsString()) return {{"string", v.as_string()}};
-  const auto number = [](double d) -> nlohmann::ordered_json {
-    if (std::isfinite(d)) return d;
-    return std::isnan(d) ? "NaN" : d > 0 ? "Infinity" : "-Infinity";  // JSON has no words for them
+// The results of one call by their callers' names, then NAME.after for each argument that the call has written.
+std::vector<NamedDatum> Named(const Program& program, const std::vector<Datum>& results, const std::vector<Datum>& args,
+                              const std::vector<std::string>& before) {
+  std::vector<NamedDatum> out;
+  std::set<std::string> taken;
+  const auto add = [&](const std::string& first, const Datum& value) {
+    std::string name = first;
+    for (int n = 1; !taken.insert(name).second; ++n) name = absl::StrCat(first, ".", n);
+    out.push_back({std::move(name), value});
   };
-  if (v.IsFloat()) return {{"float", number(v.as_float())}};
-  if (v.IsComplex()) return {{"complex", {number(v.as_complex().real()), number(v.as_complex().imag())}}};
-  return {{"none", true}};
+  for (size_t k = 0; k < results.size(); ++k) add(program.results()[k].name, results[k]);
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (!args[i].IsTensor()) continue;
+    const Storage& s = *args[i].tensor().storage();
+    if (absl::string_view(s.data(), static_cast<size_t>(s.bytes())) != before[i])
+      add(absl::StrCat(CallerName(program.args()[i]), ".after"), args[i]);
+  }
+  return out;
 }
 
-int RunPlain(const std::shared_ptr<const Program>& program, const CommandLine& line) {
+void Print(const std::vector<std::vector<NamedDatum>>& calls, bool json) {
+  if (json) {
+    nlohmann::ordered_json j;
+    j["calls"] = nlohmann::ordered_json::array();
+    for (const std::vector<NamedDatum>& call : calls) {
+      nlohmann::ordered_json results = nlohmann::ordered_json::array();
+      for (const NamedDatum& r : call) {
+        nlohmann::ordered_json value = {{"name", r.name}};
+        value.update(ValueJson(r.value));
+        results.push_back(std::move(value));
+      }
+      j["calls"].push_back({{"results", std::move(results)}});
+    }
+    std::printf("%s\n", JsonText(j).c_str());
+    return;
+  }
+  for (size_t c = 0; c < calls.size(); ++c) {
+    if (calls.size() > 1) std::printf("%scall %zu\n", c > 0 ? "\n" : "", c);
+    for (const NamedDatum& r : calls[c]) std::printf("%s: %s\n", Printable(r.name).c_str(), ValueText(r.value).c_str());
+  }
+}
+
+absl::Status Write(const std::string& path, const std::vector<std::vector<NamedDatum>>& calls, Progress& progress) {
+  std::vector<NamedDatum> all;
+  for (size_t c = 0; c < calls.size(); ++c) {
+    for (const NamedDatum& r : calls[c])
+      all.push_back({calls.size() > 1 ? absl::StrCat("call", c, ".", r.name) : r.name, r.value});
+  }
+  nlohmann::ordered_json values;
+  for (const NamedDatum& r : all) {
+    if (!r.value.IsTensor()) values[r.name] = ScalarJson(r.value);
+  }
+  SMELT_ASSIGN_OR_RETURN(const std::vector<size_t> left_out, WriteResults(path, all, JsonText(values)));
+  if (left_out.empty()) return absl::OkStatus();
+  nlohmann::ordered_json shown;
+  for (size_t i : left_out) shown[all[i].name] = values[all[i].name];
+  progress.Say(absl::StrCat(
+      "results that are no tensors ",
+      left_out.size() == values.size() ? "are in the metadata \"smelt.values\": " : "and are not written: ",
+      JsonText(shown)));
+  return absl::OkStatus();
+}
+
+int RunCalls(const std::shared_ptr<const Program>& program, const CommandLine& line, const ArgumentSource& source,
+             int64_t rounds) {
+  Progress progress("smelt run", line.Has("quiet"));
   bool writing = false;
   auto run = [&]() -> absl::Status {
-    SMELT_ASSIGN_OR_RETURN(auto file, SafetensorsFile::Read(line.Get("inputs")));
+    SMELT_ASSIGN_OR_RETURN(const auto maker, ArgumentMaker::Create(line.positional()[0], program, source));
+    for (const std::string& warning : maker->warnings()) progress.Say(absl::StrCat("warning: ", warning));
     SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Instance> instance, Instance::Create(program));
-    std::vector<Datum> args;
-    std::map<std::string, Tensor> written;
-    std::vector<std::string> before;
-    for (const auto& a : program->args()) {
-      if (a.kind != ValueKind::kTensor) {
-        if (!a.has_constant)
-          return absl::InvalidArgumentError(
-              absl::StrCat("input ", a.name, " is a number; --case can give it, --inputs cannot"));
-        args.push_back(a.constant);
-        continue;
+    if (line.Has("state-in")) SMELT_RETURN_IF_ERROR(LoadStates(*program, *instance, line.Get("state-in")));
+    std::vector<std::vector<NamedDatum>> calls;
+    const int64_t total = rounds * static_cast<int64_t>(maker->num_calls());
+    for (int64_t call = 0; call < total; ++call) {
+      progress.Doing("calls", call, total);
+      SMELT_ASSIGN_OR_RETURN(const std::vector<Datum> args,
+                             maker->Make(static_cast<size_t>(call) % maker->num_calls(), source.FirstSizes()));
+      std::vector<std::string> before;
+      for (const Datum& v : args) {
+        before.push_back(
+            v.IsTensor() ? std::string(v.tensor().storage()->data(), static_cast<size_t>(v.tensor().storage()->bytes()))
+                         : "");
       }
-      SMELT_ASSIGN_OR_RETURN(Tensor t, file->ReadTensor(a.name));
-      args.push_back(Datum(t));
-    }
-    std::string unused_tensors;
-    for (const auto& [name, entry] : file->entries()) {
-      const auto& inputs = program->args();
-      if (std::none_of(inputs.begin(), inputs.end(), [&](const ArgInfo& a) { return a.name == name; }))
-        absl::StrAppend(&unused_tensors, unused_tensors.empty() ? "" : ", ", name);
-    }
-    if (!unused_tensors.empty())
-      std::fprintf(stderr, "smelt run: warning: no inputs of the model, and not used: %s\n", unused_tensors.c_str());
-    std::vector<std::string> bytes;
-    for (const Datum& v : args)
-      bytes.push_back(v.IsTensor() ? std::string(v.tensor().storage()->data(), v.tensor().storage()->bytes()) : "");
-    SMELT_ASSIGN_OR_RETURN(std::vector<Datum> results, instance->Run(args));
-    std::map<std::string, Tensor> out;
-    nlohmann::ordered_json values;
-    // If several results have one name, all are written.
-    const auto unused = [&](std::string name) {
-      const std::string first = name;
-      for (int n = 1; out.contains(name) || values.contains(name); ++n) name = absl::StrCat(first, ".", n);
-      return name;
-    };
-    for (size_t k = 0; k < results.size(); ++k) {
-      const std::string name = unused(program->results()[k].name);
-      if (results[k].IsTensor()) {
-        out[name] = results[k].tensor();
-      } else {
-        values[name] = ValueJson(results[k]);
+      absl::StatusOr<std::vector<Datum>> results = instance->Run(args);
+      if (!results.ok()) return total > 1 ? Annotate(results.status(), absl::StrCat("call ", call)) : results.status();
+      calls.push_back(Named(*program, *results, args, before));
+      // The next call writes the memory of the model's state, which results may share.
+      for (NamedDatum& r : calls.back()) {
+        if (total > 1 && r.value.IsTensor()) r.value = Datum(r.value.tensor().Clone());
       }
-    }
-    for (size_t i = 0; i < args.size(); ++i) {
-      if (!args[i].IsTensor()) continue;
-      const Storage& s = *args[i].tensor().storage();
-      if (absl::string_view(s.data(), s.bytes()) != bytes[i])
-        out[unused(absl::StrCat(program->args()[i].name, ".after"))] = args[i].tensor();
-    }
-    std::map<std::string, std::string> metadata;
-    if (!values.empty()) {
-      metadata["smelt.values"] = values.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-      std::fprintf(stderr, "smelt run: results that are no tensors are in the metadata \"smelt.values\": %s\n",
-                   metadata["smelt.values"].c_str());
     }
     writing = true;
-    return WriteSafetensors(line.Get("outputs"), out, metadata);
+    progress.Doing("writing");
+    if (line.Has("outputs")) {
+      SMELT_RETURN_IF_ERROR(Write(line.Get("outputs"), calls, progress));
+    } else {
+      progress.Stop();
+      Print(calls, line.Has("json"));
+    }
+    if (line.Has("state-out")) SMELT_RETURN_IF_ERROR(SaveStates(*program, *instance, line.Get("state-out")));
+    return absl::OkStatus();
   };
-  absl::Status s = run();
-  if (s.ok()) return kExitOk;
+  const absl::Status s = run();
+  if (s.ok()) {
+    if (line.Has("outputs") || line.Has("state-out")) progress.Wrote({line.Get("outputs"), line.Get("state-out")});
+    return kExitOk;
+  }
+  progress.Stop();
   std::fprintf(stderr, "smelt run: %s\n", std::string(s.message()).c_str());
-  if (writing) return kExitCannotWrite;
   if (absl::IsInvalidArgument(s)) return kExitUsage;
+  if (writing) return kExitCannotWrite;
   return ExitCodeOf(s);
+}
+
+constexpr char kOfCalls[] = "with --case: the case has its own arguments and state";
+
+absl::Status CheckUsage(const CommandLine& line) {
+  if (line.positional().size() != 1) return absl::InvalidArgumentError("one bundle expected");
+  if (line.Has("case")) {
+    SMELT_RETURN_IF_ERROR(line.RefuseWithoutEffect(
+        {"inputs", "input", "random-inputs", "size", "calls", "outputs", "state-in", "state-out"}, kOfCalls));
+  } else {
+    SMELT_RETURN_IF_ERROR(line.RefuseWithoutEffect({"repeat"}, "without --case; --calls=N makes several calls"));
+  }
+  if (line.Has("outputs"))
+    SMELT_RETURN_IF_ERROR(line.RefuseWithoutEffect({"json"}, "with --outputs, which takes the results"));
+  if (!line.Has("random-inputs")) SMELT_RETURN_IF_ERROR(line.RefuseWithoutEffect({"size"}, "without --random-inputs"));
+  return line.CheckFiles({"case", "inputs", "op-library", "state-in"}, {"outputs", "state-out"});
 }
 
 }  // namespace
 
-int RunRun(const std::vector<std::string>& args) {
-  auto line =
-      CommandLine::Parse(args, {"case", "repeat", "threads", "inputs", "outputs", "op-library"}, {"json", "help"});
-  if (line.ok() && line->Has("help")) {
-    std::fputs(kRunHelp, stdout);
-    return kExitOk;
-  }
-  absl::Status usage = line.status();
-  if (usage.ok() && line->positional().size() != 1) usage = absl::InvalidArgumentError("one bundle expected");
-  if (usage.ok() && line->Has("case") == (line->Has("inputs") && line->Has("outputs"))) {
-    usage = absl::InvalidArgumentError("either --case or both --inputs and --outputs expected");
-  }
+int RunRun(const CommandLine& line) {
+  absl::Status usage = CheckUsage(line);
   ProgramOptions options;
-  int64_t repeat = 1;
-  if (usage.ok()) {
-    auto r = line->GetInt("repeat", 1, 1, 1000000);
-    auto t = line->GetInt("threads", 0, 0, 1024);
-    if (!r.ok()) usage = r.status();
-    if (!t.ok()) usage = t.status();
-    if (usage.ok()) {
-      repeat = *r;
-      options.threads = static_cast<int>(*t);
-    }
+  int64_t repeat = 1, calls = 1, threads = 0;
+  for (const auto& [name, value, least, most] :
+       {std::tuple("repeat", &repeat, 1, 1000000), {"calls", &calls, 1, 1000000}, {"threads", &threads, 0, 1024}}) {
+    if (!usage.ok()) break;
+    const absl::StatusOr<int64_t> n = line.GetInt(name, *value, least, most);
+    usage = n.status();
+    if (n.ok()) *value = *n;
   }
-  if (usage.ok() && line->Has("case") && (line->Has("inputs") || line->Has("outputs")))
-    usage = absl::InvalidArgumentError("--case has its own inputs: neither --inputs nor --outputs beside it");
-  if (usage.ok() && !line->Has("case"))
-    usage = line->RefuseWithoutEffect({"json", "repeat"}, "with --inputs and --outputs: it is about a case");
-  if (usage.ok()) usage = line->CheckFiles({"case", "inputs", "op-library"}, {"outputs"});
-  if (!usage.ok()) {
-    std::fprintf(stderr, "smelt run: %s\n%s", std::string(usage.message()).c_str(), kRunHelp);
-    return kExitUsage;
+  options.threads = static_cast<int>(threads);
+  ArgumentSource source;
+  if (usage.ok() && !line.Has("case")) {
+    absl::StatusOr<ArgumentSource> read = ReadArgumentSource(line);
+    usage = read.status();
+    if (read.ok()) source = *std::move(read);
   }
-  for (const absl::string_view library : absl::StrSplit(line->Get("op-library"), ',', absl::SkipEmpty())) {
-    const smelt_status loaded = smelt_operator_library_load(std::string(library).c_str());
-    if (loaded == SMELT_OK) continue;
-    std::fprintf(stderr, "smelt run: %s\n", smelt_last_error());
-    return ExitCodeOf(absl::Status(static_cast<absl::StatusCode>(loaded), ""));
+  for (const auto& [name, values] : source.sizes) {
+    if (values.size() > 1) usage = absl::InvalidArgumentError(absl::StrCat("--size ", name, ": one size expected"));
   }
-  auto program = Program::Load(line->positional()[0], options);
+  if (!usage.ok()) return UsageError(*FindCommand("run"), usage);
+  if (const absl::Status s = LoadOperatorLibraries(line); !s.ok()) {
+    std::fprintf(stderr, "smelt run: %s\n", std::string(s.message()).c_str());
+    return ExitCodeOf(s);
+  }
+  auto program = Program::Load(line.positional()[0], options);
   if (!program.ok()) {
     std::fprintf(stderr, "smelt run: %s\n", std::string(program.status().message()).c_str());
-    if (line->Has("json")) {
+    if (line.Has("json") && line.Has("case")) {
       nlohmann::ordered_json j = {
           {"ok", false},
           {"failures", {{{"call", 0}, {"where", "load"}, {"what", std::string(program.status().message())}}}}};
       std::printf("%s\n", JsonText(j).c_str());
     }
-    return LoadExitCode(program.status());
+    return LoadExitCodeOf(program.status());
   }
-  return line->Has("case") ? RunTheCase(*program, *line, static_cast<int>(repeat)) : RunPlain(*program, *line);
+  return line.Has("case") ? RunTheCase(*program, line, static_cast<int>(repeat))
+                          : RunCalls(*program, line, source, calls);
 }
 
 }  // namespace smelt

@@ -2,13 +2,11 @@
 #ifndef SMELT_TOOLS_RUN_COMMAND_H_
 #define SMELT_TOOLS_RUN_COMMAND_H_
 
-#include <string>
-#include <vector>
+#include "smelt/tools/command_line.h"
 
 namespace smelt {
 
-extern const char kRunHelp[];
-int RunRun(const std::vector<std::string>& args);
+int RunRun(const CommandLine& line);  // an exit code
 
 }  // namespace smelt
 

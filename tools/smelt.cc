@@ -3,13 +3,16 @@
 #include <string>
 #include <vector>
 
-#include "smelt/codegen/kernel_key.h"
-#include "smelt/codegen/target.h"
-#include "smelt/schema/bundle.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "smelt/tools/bench_command.h"
 #include "smelt/tools/cache_command.h"
 #include "smelt/tools/cc_command.h"
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/command_main.h"
+#include "smelt/tools/command_pages.h"
+#include "smelt/tools/command_table.h"
 #include "smelt/tools/compile_command.h"
 #include "smelt/tools/convert_command.h"
 #include "smelt/tools/exit_codes.h"
@@ -18,29 +21,55 @@
 #include "smelt/tools/reduce_command.h"
 #include "smelt/tools/report.h"
 #include "smelt/tools/run_command.h"
+#include "smelt/tools/version.h"
 
 namespace {
 
-constexpr char kHelp[] =
-    "smelt compiles PyTorch model files to bundles of kernels, and runs them.\n\n"
-    "  smelt compile MODEL -o OUT.smb    a model (.pt2, .ir, .smg) to a bundle\n"
-    "  smelt convert MODELS --out-dir=DIR  many models, once each\n"
-    "  smelt run BUNDLE --case=FILE      run a case and check what a caller sees\n"
-    "  smelt inspect FILE                what a model or bundle holds\n"
-    "  smelt cc BUNDLE ...               a typed C++ header for a bundle\n"
-    "  smelt reduce MODEL --case=FILE    a model that fails on a case, cut down to a small one\n"
-    "  smelt report BUNDLES -o FILE.html a page about bundles\n"
-    "  smelt kernels STEP ...            the steps of compile, for builds that share kernels among models\n"
-    "  smelt cache stats|explain|verify|clear   the kernels kept on disk\n\n"
-    "smelt COMMAND --help says more; smelt --version, what machines must have in common to make the same bytes. @FILE "
-    "among the\n  arguments stands for its lines.\n\n"
-    "exit codes: 0 well; 1 the result differs from what was expected; 2 wrong usage, or arguments that do not fit the "
-    "model;\n"
-    "  3 the input cannot be read or is corrupt; 4 something in it is not supported (all of it is listed); 5 this "
-    "machine does not\n"
-    "  match the bundle's target; 6 the output cannot be written, or a resource is exhausted; 7 the call is refused, "
-    "as PyTorch\n"
-    "  would refuse it; 8 some models of a batch failed; 70 a bug in smelt\n";
+struct Command {
+  const char* name;
+  int (*run)(const smelt::CommandLine& line);
+};
+
+int RunCompletion(const smelt::CommandLine& line) {
+  const std::string script =
+      line.positional().size() == 1 ? smelt::CompletionScript(line.positional()[0]) : std::string();
+  if (script.empty())
+    return smelt::UsageError(*smelt::FindCommand("completion"),
+                             absl::InvalidArgumentError("bash, zsh or fish expected"));
+  std::fputs(script.c_str(), stdout);
+  return smelt::kExitOk;
+}
+
+int RunHelp(const smelt::CommandLine& line);
+
+constexpr Command kCommands[] = {
+    {"compile", smelt::RunCompile}, {"convert", smelt::RunConvert}, {"run", smelt::RunRun},
+    {"bench", smelt::RunBench},     {"inspect", smelt::RunInspect}, {"cc", smelt::RunCc},
+    {"reduce", smelt::RunReduce},   {"report", smelt::RunReport},   {"kernels", smelt::RunKernels},
+    {"cache", smelt::RunCache},     {"completion", RunCompletion},  {"help", RunHelp},
+};
+
+int UnknownCommand(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Command& c : kCommands) names.emplace_back(c.name);
+  const std::string meant = smelt::ClosestWord(name, names);
+  std::fprintf(stderr, "usage: smelt COMMAND ...\nCommands: %s.\nsmelt --help says what they do.\n",
+               absl::StrJoin(names, ", ").c_str());
+  std::fprintf(stderr, "smelt: unknown command \"%s\"%s\n", name.c_str(),
+               meant.empty() ? "" : absl::StrCat("; did you mean ", meant, "?").c_str());
+  return smelt::kExitUsage;
+}
+
+int RunHelp(const smelt::CommandLine& line) {
+  if (line.positional().empty()) {
+    std::fputs(smelt::OverviewText().c_str(), stdout);
+    return smelt::kExitOk;
+  }
+  const smelt::CommandSpec* command = smelt::FindCommand(line.positional()[0]);
+  if (command == nullptr) return UnknownCommand(line.positional()[0]);
+  std::fputs(smelt::HelpText(*command).c_str(), stdout);
+  return smelt::kExitOk;
+}
 
 int Main(int argc, char** argv) {
   auto args = smelt::ExpandParamsFiles(argc, argv);
@@ -48,31 +77,31 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "smelt: %s\n", std::string(args.status().message()).c_str());
     return smelt::kExitUsage;
   }
-  if (args->empty() || (*args)[0] == "--help" || (*args)[0] == "help") {
-    std::fputs(kHelp, args->empty() ? stderr : stdout);
-    return args->empty() ? smelt::kExitUsage : smelt::kExitOk;
+  if (args->empty()) {
+    std::fprintf(stderr, "%ssmelt: a command expected\n", smelt::OverviewText().c_str());
+    return smelt::kExitUsage;
   }
-  if ((*args)[0] == "--version") {
-    std::printf("smelt: bundle format %d, kernels by %s\n", static_cast<int>(smelt::kBundleFormat),
-                smelt::CodeGeneratorIdentity(smelt::Target::kX86_64_V2).c_str());
+  const std::string& name = (*args)[0];
+  if (name == "--help" || name == "-h") {
+    std::fputs(smelt::OverviewText().c_str(), stdout);
     return smelt::kExitOk;
   }
-  const std::string command = (*args)[0];
-  const std::vector<std::string> rest(args->begin() + 1, args->end());
-  if (command == "compile") return smelt::RunCompile(rest);
-  if (command == "inspect") return smelt::RunInspect(rest);
-  if (command == "run") return smelt::RunRun(rest);
-  if (command == "cache") return smelt::RunCache(rest);
-  if (command == "cc") return smelt::RunCc(rest);
-  if (command == "convert") return smelt::RunConvert(rest);
-  if (command == "reduce") return smelt::RunReduce(rest);
-  if (command == "report") return smelt::RunReport(rest);
-  if (command == "kernels") return smelt::RunKernels(rest);
-  std::fprintf(
-      stderr,
-      "smelt: unknown command \"%s\"; known: compile, convert, run, inspect, cc, kernels, reduce, report, cache\n%s",
-      command.c_str(), kHelp);
-  return smelt::kExitUsage;
+  if (name == "--version" || name == "-V") {
+    std::printf("smelt: %s\n", smelt::VersionText().c_str());
+    return smelt::kExitOk;
+  }
+  for (const Command& command : kCommands) {
+    if (name != command.name) continue;
+    const smelt::CommandSpec& spec = *smelt::FindCommand(name);
+    auto line = smelt::CommandLine::Parse({args->begin() + 1, args->end()}, spec);
+    if (!line.ok()) return smelt::UsageError(spec, line.status());
+    if (line->Has("help")) {
+      std::fputs(smelt::HelpText(spec).c_str(), stdout);
+      return smelt::kExitOk;
+    }
+    return command.run(*line);
+  }
+  return UnknownCommand(name);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // smelt-opt: a pass at a time over a graph in text.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -28,17 +29,14 @@
 #include "smelt/schema/graph_codec.h"
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/command_main.h"
+#include "smelt/tools/command_pages.h"
+#include "smelt/tools/command_table.h"
 #include "smelt/tools/exit_codes.h"
 #include "smelt/tools/model_file.h"
 #include "smelt/tools/opt_passes.h"
 
 namespace smelt {
 namespace {
-
-constexpr char kUsage[] =
-    "usage: smelt-opt GRAPH [--pass=NAME[,NAME...]] [-o OUT] [--alias-queries=FILE] [--timing[=json]] [--quiet]\n"
-    "                 [--json] [--dot] [--html=FILE] [--op-schema=FILE] [--list-passes]\n"
-    "GRAPH and OUT are text (.ir) or smelt's own form (.smg); \"-\" is standard input or output.\n";
 
 // As TorchScript chooses; what fits no overload exactly (a text written by hand) takes the first that has room for the
 // arguments.
@@ -115,46 +113,33 @@ absl::Status CheckOptions(const CommandLine& line, const PassPipeline& all, cons
   if (line.positional()[0] == "-" && line.Get("alias-queries") == "-")
     return absl::InvalidArgumentError("standard input is either the graph or the queries");
   // "-" is no file.
-  return line.Get("out") == "-" ? line.CheckFiles({"alias-queries", "op-schema"}, {"html"})
-                                : line.CheckFiles({"alias-queries", "op-schema"}, {"out", "html"});
+  return line.Get("o") == "-" ? line.CheckFiles({"alias-queries", "op-schema"}, {"html"})
+                              : line.CheckFiles({"alias-queries", "op-schema"}, {"o", "html"});
 }
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 int Main(int argc, char** argv) {
   const PassPipeline all = OptPasses();
-  std::vector<std::string> args;
-  for (int i = 1; i < argc; ++i) {
-    std::string a = argv[i];
-    // -o is short for --out; a switch without a value may be written with one.
-    if (a == "-o") a = "--out";
-    if (a == "--timing=json") a = "--timing";
-    args.push_back(a);
-  }
   absl::StatusOr<CommandLine> parsed =
-      CommandLine::Parse(args, {"pass", "out", "alias-queries", "html", "op-schema"},
-                         {"timing", "quiet", "list-passes", "json", "dot", "explain", "help"});
-  if (!parsed.ok()) {
-    std::fprintf(stderr, "smelt-opt: %s\n%s", std::string(parsed.status().message()).c_str(), kUsage);
-    return kExitUsage;
-  }
+      CommandLine::Parse(std::vector<std::string>(argv + std::min(argc, 1), argv + argc), SmeltOptSpec());
+  if (!parsed.ok()) return UsageError(SmeltOptSpec(), parsed.status());
   const CommandLine& line = *parsed;
   if (line.Has("help")) {
-    std::fputs(kUsage, stdout);
+    std::fputs(HelpText(SmeltOptSpec()).c_str(), stdout);
     return kExitOk;
   }
   if (line.Has("list-passes")) {
-    const absl::Status s = line.RefuseWithoutEffect(
-        {"pass", "out", "alias-queries", "html", "op-schema", "timing", "json", "dot"}, "with --list-passes");
+    const absl::Status s =
+        line.RefuseWithoutEffect({"pass", "o", "alias-queries", "html", "timing", "json", "dot"}, "with --list-passes");
     if (!s.ok() || !line.positional().empty())
       return Fail(s.ok() ? absl::InvalidArgumentError("no graph expected with --list-passes") : s, kExitUsage);
     for (const Pass& p : all.passes()) std::printf("%-24s %s\n", p.name.c_str(), p.description.c_str());
     return kExitOk;
   }
   if (line.positional().size() != 1) {
-    std::fprintf(stderr, "smelt-opt: expected one graph, got %d\n%s", static_cast<int>(line.positional().size()),
-                 kUsage);
-    return kExitUsage;
+    return UsageError(SmeltOptSpec(),
+                      absl::InvalidArgumentError(absl::StrCat("expected one graph, got ", line.positional().size())));
   }
   std::vector<const Pass*> passes;
   for (absl::string_view name : absl::StrSplit(line.Get("pass"), ',', absl::SkipEmpty())) {
@@ -236,8 +221,8 @@ int Main(int argc, char** argv) {
     if (!s.ok()) return Fail(s, ExitCodeOf(s));
     std::fputs(answers.c_str(), stdout);
   }
-  if (line.Has("out")) {
-    const std::string path = line.Get("out");
+  if (line.Has("o")) {
+    const std::string path = line.Get("o");
     absl::Status s;
     if (path == "-") {
       std::fputs(PrintGraph(g).c_str(), stdout);

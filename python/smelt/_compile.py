@@ -75,7 +75,7 @@ def compile(  # noqa: A001: the name says it
         if op_schemas is None:
             op_schemas = _operators.schemas_of(model)
         out = pathlib.Path(output) if output is not None else temporary / "model.smb"
-    command = [_compiler(), "compile", str(path), "-o", str(out)]
+    command = [_compiler(), "compile", str(path), "-o", str(out), "--quiet"]
     if target is not None:
         command.append("--target=" + (target if isinstance(target, str) else ",".join(target)))
     if alias_variants is not None:
