@@ -110,6 +110,8 @@ absl::Status CheckOptions(const CommandLine& line, const PassPipeline& all, cons
         line.RefuseWithoutEffect({option}, absl::StrCat("here: it is for --pass=", absl::StrJoin(with, ", "))));
   }
   if (line.Has("json")) SMELT_RETURN_IF_ERROR(line.RefuseWithoutEffect({"dot"}, "with --json"));
+  if (const std::string timing = line.Get("timing", "json"); timing != "json" && timing != "true")
+    return absl::InvalidArgumentError(absl::StrCat("--timing=", timing, ": --timing or --timing=json expected"));
   if (line.positional()[0] == "-" && line.Get("alias-queries") == "-")
     return absl::InvalidArgumentError("standard input is either the graph or the queries");
   // "-" is no file.

@@ -61,6 +61,10 @@ for text in '<svg' 'relu_' 'first.1'; do grep -qF -- "$text" db.html || fail "no
 # An option that no pass heeds, an output that is the input, a device.
 code=0; "$opt" g.ir --pass=verify-alias-db --html=x.html 2> said.txt || code=$?
 [[ $code == 2 ]] && grep -q 'html has no effect here: it is for --pass=alias-db' said.txt || fail "exit $code: $(cat said.txt)"
+code=0; "$opt" g.ir --timing=xml 2> said.txt || code=$?
+[[ $code == 2 ]] && grep -q 'timing=json expected' said.txt || fail "exit $code: $(cat said.txt)"
+code=0; "$opt" g.ir --pas=fuse 2> said.txt || code=$?
+[[ $code == 2 ]] && tail -n 1 said.txt | grep -q 'did you mean --pass?' || fail "exit $code: $(cat said.txt)"
 code=0; "$opt" g.ir -o g.ir 2> said.txt || code=$?
 [[ $code == 2 ]] && grep -q 'which would be lost' said.txt || fail "exit $code: $(cat said.txt)"
 "$opt" g.ir -o /dev/null && [[ -c /dev/null ]] || fail "/dev/null"
