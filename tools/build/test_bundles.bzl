@@ -7,7 +7,7 @@ def _test_bundles_impl(ctx):
         bundle = ctx.actions.declare_file(ctx.label.name + "/" + name + ".smb")
         ctx.actions.run(
             executable = ctx.executable._smelt,
-            arguments = ["compile", models[name].path, "-o", bundle.path, "--target=x86-64-v3", "--cache-mode=off", "--threads=1"],
+            arguments = ["compile", models[name].path, "-o", bundle.path, "--target=x86-64-v3", "--cache-mode=off", "--threads=1", "--quiet"],
             inputs = [models[name]],
             outputs = [bundle],
             mnemonic = "SmeltTestBundle",

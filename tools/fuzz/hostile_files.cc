@@ -85,7 +85,7 @@ HostileFiles::Outcome ReadBundle(const std::string& file) {
   model.name = (*bundle)->model_name;
   model.status = "bundle";
   model.kernels = KernelsOf(**bundle);
-  if (RenderReport("bundles", {model, model}).empty()) return {.wrong = "the report is empty"};
+  if (RenderReport({.title = "bundles"}, {model, model}).empty()) return {.wrong = "the report is empty"};
   return loaded;
 }
 
