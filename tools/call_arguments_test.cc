@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "smelt/runtime/testing/hand_bundle.h"
+#include "smelt/schema/bundle_signature.h"
 
 namespace smelt {
 namespace {
@@ -89,12 +90,15 @@ TEST(ParseValueTest, WhatDoesNotFitSaysWhatWould) {
 // A model that takes "x" of s0 elements, from 2 to 64, in a file.
 class ArgumentMakerTest : public ::testing::Test {
  protected:
-  void SetUp() override {
+  void SetUp() override { Load(); }
+  // `name` is the graph's, `structure` the caller's.
+  void Load(const std::string& name = "x", const Structure& structure = {}) {
     HandBundle b;
     const int n = b.Symbol("s0", fb::SymbolSource::ArgSize);
     b.raw().symbols[0]->min = 2;
     b.raw().symbols[0]->max = 64;
-    const int arg = b.VectorArg("x", n);
+    const int arg = b.VectorArg(name, n);
+    b.raw().argument_structure = StructureTables(structure);
     HandPlan p = b.Plan();
     const int x = p.Vector(p.ArgSlot(arg), n);
     p.Launch(kAddOne, n, x, x);
@@ -131,6 +135,21 @@ TEST_F(ArgumentMakerTest, WhatLacksIsNamedWithTheOptionThatGivesIt) {
   EXPECT_THAT(Error({.seed = 1, .sizes = {{"s0", {65}}}}), HasSubstr("--size s0=65: s0 is from 2 to 64"));
   EXPECT_THAT(Error({.seed = 1, .sizes = {{"s1", {3}}}}), HasSubstr("the model has no size \"s1\"; it has \"s0\""));
   EXPECT_THAT(Error({.values = {{"y", "1"}}}), HasSubstr("the model has no argument \"y\"; it has \"x\""));
+}
+
+TEST_F(ArgumentMakerTest, AnArgumentHasTheCallersNameAndTheGraphs) {
+  using Kind = StructureNode::Kind;
+  using Key = StructureNode::Key;
+  // d["k"]
+  Load("d_k", {{.kind = Kind::kTuple, .children = 1},
+               {.kind = Kind::kDict, .key_kind = Key::kName, .key = "d", .children = 1},
+               {.kind = Kind::kLeaf, .key_kind = Key::kName, .key = "k"}});
+  for (const char* name : {"d.k", "d_k"}) {
+    const auto args = Make({.values = {{name, "3xf32=1,2,3"}}});
+    ASSERT_TRUE(args.ok()) << args.status();
+    EXPECT_THAT(Floats((*args)[0]), ElementsAre(1, 2, 3)) << name;
+  }
+  EXPECT_THAT(Error({}), HasSubstr("nothing gives the argument \"d.k\""));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -19,7 +20,8 @@ constexpr size_t kOptionIndent = 4;  // of what an option does
 std::string Head(const OptionSpec& o) {
   if (o.value.empty()) return Dashed(o.name);
   if (o.value_is_optional) return absl::StrCat(Dashed(o.name), "[=", o.value, "]");
-  return absl::StrCat(Dashed(o.name), o.name.size() == 1 ? " " : "=", o.value);
+  const bool apart = o.name.size() == 1 || absl::StrContains(o.value, '=');
+  return absl::StrCat(Dashed(o.name), apart ? " " : "=", o.value);
 }
 
 // Lines of at most `width` characters, broken between words.

@@ -74,8 +74,8 @@ std::vector<OptionSpec> CompileOptionSpecs() {
   };
 }
 
-// Options that say which arguments a bundle is called with.
-std::vector<OptionSpec> ArgumentOptions() {
+// Options that say which arguments a bundle is called with, and how `--size` is used.
+std::vector<OptionSpec> ArgumentOptions(OptionSpec size) {
   return {
       {.name = "inputs",
        .value = "FILE",
@@ -91,7 +91,7 @@ std::vector<OptionSpec> ArgumentOptions() {
        .value = "SEED",
        .help = "fill arguments that nothing else gives: floating-point elements are in [-1, 1), integers are 0 or 1",
        .value_is_optional = true},
-      {.name = "size", .value = "SYMBOL=N", .help = "a size that varies, for --random-inputs: s0=4. May be repeated"},
+      std::move(size),
       {.name = "threads", .value = "N", .help = "threads of one call (default: one per core)"},
       OperatorLibraries(),
   };
@@ -169,7 +169,9 @@ std::vector<CommandSpec> MakeCommands() {
           "A case checks everything that a caller can see (docs/case_files.md); the exit code is 1 if anything "
           "differs.",
       .options = Join(
-          Join(ArgumentOptions(),
+          Join(ArgumentOptions({.name = "size",
+                                .value = "SYMBOL=N",
+                                .help = "a size that varies, for --random-inputs: s0=4. May be repeated"}),
                {{.name = "calls", .value = "N", .help = "make all calls N times (default 1); the state goes on"},
                 {.name = "outputs",
                  .value = "OUT",
@@ -204,15 +206,19 @@ std::vector<CommandSpec> MakeCommands() {
                      "model writes and "
                      "the model's state are restored before each call, outside of the measured time.",
       .options = Join(
-          Join(ArgumentOptions(),
-               {{.name = "callers",
-                 .value = "N",
-                 .help = "callers at the same time, each with an instance of its own (default 1)"},
-                {.name = "duration", .value = "SECONDS", .help = "how long calls are measured (default 2)"},
-                {.name = "warmup", .value = "SECONDS", .help = "how long calls are made before that (default 0.5)"},
-                {.name = "calls", .value = "N", .help = "measure N calls per caller, instead of --duration"},
-                {.name = "keep-state", .help = "let the model's state go on from call to call"},
-                {.name = "json", .help = "print one JSON object on standard output (docs/json.md)"}}),
+          Join(
+              ArgumentOptions({.name = "size",
+                               .value = "SYMBOL=N[,N...]",
+                               .help = "a size that varies, for random arguments; each choice of sizes is a row of the "
+                                       "table. May be repeated"}),
+              {{.name = "callers",
+                .value = "N",
+                .help = "callers at the same time, each with an instance of its own (default 1)"},
+               {.name = "duration", .value = "SECONDS", .help = "how long calls are measured (default 2)"},
+               {.name = "warmup", .value = "SECONDS", .help = "how long calls are made before that (default 0.5)"},
+               {.name = "calls", .value = "N", .help = "measure N calls per caller, instead of --duration"},
+               {.name = "keep-state", .help = "let the model's state go on from call to call"},
+               {.name = "json", .help = "print one JSON object on standard output (docs/json.md)"}}),
           Common()),
       .examples = {{"smelt bench model.smb --size s0=1,8,64", "one row of the table for each size"},
                    {"smelt bench model.smb --threads=1 --callers=4", "the throughput of four callers"}},

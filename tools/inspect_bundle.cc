@@ -461,6 +461,7 @@ class Describer {
  private:
   using Rows = std::vector<std::vector<std::string>>;
   static constexpr size_t kMostKernels = 20;
+  static constexpr size_t kName = 200;  // of an argument or state, which many lines may name
 
   static std::string Text(const Json& j, const char* field) { return j[field].get<std::string>(); }
   static void Section(absl::string_view title, const Rows& rows, std::string& out) {
@@ -468,9 +469,11 @@ class Describer {
   }
   std::string ArgumentName(size_t i) const {
     if (i >= in_.size()) return "?";
-    return Printable(Text(in_[i], in_[i].contains("path") ? "path" : "name"));
+    return Printable(Shortened(Text(in_[i], in_[i].contains("path") ? "path" : "name"), kName));
   }
-  std::string StateName(size_t i) const { return i < weights_.size() ? Printable(Text(weights_[i], "name")) : "?"; }
+  std::string StateName(size_t i) const {
+    return i < weights_.size() ? Printable(Shortened(Text(weights_[i], "name"), kName)) : "?";
+  }
 
   Rows Arguments() const {
     static const std::map<std::string, std::string> kEffects = {{"data", "written"},

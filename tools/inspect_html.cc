@@ -25,6 +25,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kOutside = 26;  // characters of the memory that a step reads from outside of the plan
+constexpr size_t kName = 200;    // of an argument or state, which a page may name in every line
 constexpr size_t kSource = 40;   // of a place in the model's source, in a box
 constexpr int kTop = 24, kPitch = 46, kBoxHeight = 34, kBoxLeft = 210, kBoxWidth = 620;
 
@@ -210,7 +211,7 @@ class MemoryNames {
     }
   }
   static std::string Name(const Json& named) {
-    return named[named.contains("path") ? "path" : "name"].get<std::string>();
+    return Shortened(named[named.contains("path") ? "path" : "name"].get<std::string>(), kName);
   }
   std::string Of(const Json& view) const {
     const std::string memory = view["memory"].get<std::string>();
@@ -247,13 +248,6 @@ std::string Details(const Step& s, int row, const MemoryNames& names) {
   views("writes", s.writes);
   if (s.microseconds) absl::StrAppend(&out, "\ntime: ", Microseconds(*s.microseconds));
   return out;
-}
-
-std::string Shortened(const std::string& text, size_t most) {
-  if (text.size() <= most) return text;
-  size_t end = most - 3;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // within a character
-  return absl::StrCat(text.substr(0, end), "…");
 }
 
 // The steps from top to bottom; a curve from each step that wrote a memory to those that read it next.

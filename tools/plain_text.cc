@@ -38,4 +38,11 @@ std::string Printable(absl::string_view text) {
   return out;
 }
 
+std::string Shortened(absl::string_view text, size_t most) {
+  if (text.size() <= most) return std::string(text);
+  size_t end = most - 3;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // within a character
+  return absl::StrCat(text.substr(0, end), "…");
+}
+
 }  // namespace smelt

@@ -2,6 +2,7 @@
 #ifndef SMELT_TOOLS_PLAIN_TEXT_H_
 #define SMELT_TOOLS_PLAIN_TEXT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -17,6 +18,9 @@ std::string SecondsText(double seconds);
 std::string Count(int64_t n, absl::string_view noun);
 // A name that comes from a file: control characters, which would steer a terminal, are written as \x1b.
 std::string Printable(absl::string_view text);
+
+// The text, or its beginning and an ellipsis: at most so many bytes, which are more than 3.
+std::string Shortened(absl::string_view text, size_t most);
 
 }  // namespace smelt
 

@@ -28,6 +28,9 @@ TEST(ProgressTest, SizesTimesAndNamesAreReadable) {
   EXPECT_EQ(SecondsText(187), "3:07 min");
   EXPECT_EQ(Count(1, "model"), "1 model");
   EXPECT_EQ(Count(0, "model"), "0 models");
+  EXPECT_EQ(Shortened("abcdef", 6), "abcdef");
+  EXPECT_EQ(Shortened("abcdefg", 6), "abc…");
+  EXPECT_EQ(Shortened("ab\xc3\xa4xyz", 6), "ab…");
   EXPECT_EQ(Printable("a\x1b[2J"), "a\\x1b[2J");
 }
 
