@@ -145,6 +145,9 @@ std::vector<CommandSpec> MakeCommands() {
           Join(Join({{.name = "out-dir", .value = "DIR", .help = "the folder of the bundles", .is_file = true},
                      {.name = "jobs", .value = "N", .help = "models at a time (default: one per core)"},
                      {.name = "keep-going", .help = "go on after a model that failed or does not exist"},
+                     {.name = "shard",
+                      .value = "I/N",
+                      .help = "the I-th of N parts, for other schedulers; \"smelt report LOG ...\" joins their logs"},
                      {.name = "report", .value = "FILE.html", .help = "write a page about all models", .is_file = true},
                      {.name = "log",
                       .value = "FILE.jsonl",
@@ -287,8 +290,10 @@ std::vector<CommandSpec> MakeCommands() {
   all.push_back({
       .name = "report",
       .summary = "write a page about bundles",
-      .usage = {"BUNDLE.smb ... -o REPORT.html"},
-      .description = "Writes a page about these bundles: their sizes, their kernels, and what they share.",
+      .usage = {"BUNDLE.smb|LOG.jsonl ... -o REPORT.html"},
+      .description =
+          "Writes a page about these bundles, and about the models in logs of smelt convert: their sizes, their "
+          "kernels, and what they share. The logs of several shards become one page.",
       .options = Join({{.name = "o", .value = "REPORT.html", .help = "the page to write", .is_file = true}}, Common()),
   });
   all.push_back({

@@ -125,6 +125,9 @@ class Batch {
     SMELT_ASSIGN_OR_RETURN(jobs_, line.GetInt("jobs", cores, 1, 1024));
     keep_going_ = line.Has("keep-going");
     quiet_ = line.Has("quiet");
+    if (line.Has("shard")) {
+      SMELT_ASSIGN_OR_RETURN(shard_, ParseConvertShard(line.Get("shard")));
+    }
     report_ = line.Get("report");
     log_path_ = line.Get("log");
     out_dir_ = fs::path(line.Get("out-dir")).lexically_normal().string();
@@ -141,21 +144,25 @@ class Batch {
   absl::Status Prepare(const std::vector<std::string>& paths) {
     SMELT_ASSIGN_OR_RETURN(inputs_, FindConvertInputs(paths, keep_going_));
     for (const ConvertInput& i : inputs_) places_.push_back(PlacesOf(out_dir_, i));
+    // Every shard checks the whole batch, so that all of them refuse it for the same reason.
+    SMELT_RETURN_IF_ERROR(CheckOutputs());
+    if (shard_) {
+      std::erase_if(inputs_, [&](const ConvertInput& i) { return !shard_->Holds(i); });
+      places_.clear();
+      for (const ConvertInput& i : inputs_) places_.push_back(PlacesOf(out_dir_, i));
+    }
     results_.resize(inputs_.size());
     identity_ = ConvertIdentity(options_);
-    return CheckOutputs();
+    return absl::OkStatus();
   }
 
   absl::Status OpenOutputs() {
     std::error_code error;
     fs::create_directories(out_dir_ + "/.smelt", error);
     if (error) return absl::UnavailableError(absl::StrCat(out_dir_, ": ", error.message()));
-    const std::string lock = out_dir_ + "/.smelt/lock";
-    lock_ = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (lock_ < 0) return absl::UnavailableError(absl::StrCat(lock, ": ", strerror(errno)));
-    if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-      return absl::UnavailableError(absl::StrCat(out_dir_, ": another smelt convert is at work there"));
-    }
+    // Shards work in the folder at the same time, but not beside a conversion of the whole batch.
+    SMELT_RETURN_IF_ERROR(Lock(LockPath(), shard_ ? LOCK_SH : LOCK_EX));
+    if (shard_) SMELT_RETURN_IF_ERROR(Lock(ShardLockPath(), LOCK_EX));
     RemoveLeftovers();
     if (!log_path_.empty()) {
       log_ = std::fopen(log_path_.c_str(), "we");
@@ -233,10 +240,21 @@ class Batch {
 
   ~Batch() {
     if (log_ != nullptr) std::fclose(log_);
-    if (lock_ >= 0) close(lock_);
+    for (int lock : locks_) close(lock);
   }
 
  private:
+  std::string LockPath() const { return out_dir_ + "/.smelt/lock"; }
+  std::string ShardLockPath() const { return absl::StrCat(LockPath(), ".", shard_->number, "-of-", shard_->count); }
+  // `kind` is LOCK_SH or LOCK_EX. The lock is held until this process and its workers end.
+  absl::Status Lock(const std::string& path, int kind) {
+    const int lock = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (lock < 0) return absl::UnavailableError(absl::StrCat(path, ": ", strerror(errno)));
+    locks_.push_back(lock);
+    if (flock(lock, kind | LOCK_NB) == 0) return absl::OkStatus();
+    return absl::UnavailableError(absl::StrCat(out_dir_, ": another smelt convert is at work there"));
+  }
+
   // The path of the file that a path leads to; "" for a device, which may be several outputs.
   static std::string FileOf(const std::string& path) {
     std::error_code error;
@@ -260,7 +278,8 @@ class Batch {
       SMELT_RETURN_IF_ERROR(take(p.bundle, "the bundle"));
       SMELT_RETURN_IF_ERROR(take(p.record, "the record"));
     }
-    SMELT_RETURN_IF_ERROR(take(out_dir_ + "/.smelt/lock", "the lock"));
+    SMELT_RETURN_IF_ERROR(take(LockPath(), "the lock"));
+    if (shard_) SMELT_RETURN_IF_ERROR(take(ShardLockPath(), "the lock"));
     if (!report_.empty()) SMELT_RETURN_IF_ERROR(take(report_, "--report"));
     if (!log_path_.empty()) SMELT_RETURN_IF_ERROR(take(log_path_, "--log"));
     return absl::OkStatus();
@@ -366,12 +385,13 @@ class Batch {
   KernelCache::Options cache_options_;
   int64_t jobs_ = 1;
   bool keep_going_ = false, quiet_ = false;
+  std::optional<ConvertShard> shard_;
   std::string out_dir_, report_, log_path_, identity_;
   std::vector<ConvertInput> inputs_;
   std::vector<ConvertPlaces> places_;
   std::vector<std::optional<ConvertRecord>> results_;
   std::FILE* log_ = nullptr;
-  int lock_ = -1;
+  std::vector<int> locks_;
 };
 
 }  // namespace

@@ -9,8 +9,11 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "smelt/core/base/sha256.h"
 
 namespace smelt {
 namespace {
@@ -101,6 +104,27 @@ absl::StatusOr<std::vector<ConvertInput>> FindConvertInputs(const std::vector<st
       return absl::InvalidArgumentError(
           absl::StrCat(out[i - 1].path, " and ", out[i].path, " would both become ", out[i].relative, ".smb"));
     }
+  }
+  return out;
+}
+
+bool ConvertShard::Holds(const ConvertInput& input) const {
+  Sha256Hasher hasher;
+  hasher.Update(input.relative);
+  const Sha256Digest digest = hasher.Finish();
+  uint64_t hash = 0;
+  for (int i = 0; i < 8; ++i) hash = hash << 8 | digest[i];
+  return hash % static_cast<uint64_t>(count) == static_cast<uint64_t>(number - 1);
+}
+
+absl::StatusOr<ConvertShard> ParseConvertShard(absl::string_view text) {
+  constexpr int64_t kMaxShards = 1000000;
+  const std::vector<absl::string_view> parts = absl::StrSplit(text, '/');
+  ConvertShard out;
+  if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &out.number) || !absl::SimpleAtoi(parts[1], &out.count) ||
+      out.count > kMaxShards || out.number < 1 || out.number > out.count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--shard=", text, ": I/N expected, the I-th of N shards, such as --shard=1/4 to --shard=4/4"));
   }
   return out;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace smelt {
 
@@ -24,6 +25,18 @@ struct ConvertInput {
 // InvalidArgument for two models that would become one
 // bundle, naming both, for a file of another kind, and if there are no models at all.
 absl::StatusOr<std::vector<ConvertInput>> FindConvertInputs(const std::vector<std::string>& paths, bool keep_going);
+
+// One of several equal parts of a batch, for machines or processes that share the work without talking to each other.
+struct ConvertShard {
+  int64_t number = 1;  // from 1 to `count`
+  int64_t count = 1;
+
+  // Each model is in exactly one shard. Its name alone decides in which one, so other models may come and go.
+  bool Holds(const ConvertInput& input) const;
+};
+
+// Reads "I/N", two integers with 1 <= I <= N <= 1,000,000. InvalidArgument for anything else.
+absl::StatusOr<ConvertShard> ParseConvertShard(absl::string_view text);
 
 }  // namespace smelt
 

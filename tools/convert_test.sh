@@ -167,6 +167,39 @@ done
   exit $failed
 ) 9>out/.smelt/lock || failed=1
 
+# Shards hold each model once, work in one folder side by side, and make the same bytes; their logs become one report.
+for i in 1 2 3; do convert many --out-dir=sharded --shard=$i/3 --log=shard$i.jsonl >shard$i.txt & done
+wait
+[[ $(cat shard?.txt | grep -c ' 0 failed') == 3 ]] || fail "$(cat shard?.txt)"
+[[ $(cat shard?.jsonl | wc -l) == 60 && $(cat shard?.jsonl | grep -o '"model":"[^"]*"' | sort -u | wc -l) == 60 ]] || fail "not each model once"
+for i in 1 2 3; do [[ -s shard$i.jsonl ]] || fail "shard $i has no model"; done
+diff -r -x .smelt killed sharded || fail "the shards show"
+expect 0 '' "$smelt" report shard1.jsonl shard2.jsonl shard3.jsonl -o merged.html
+[[ $(grep -c '<td class="converted">' merged.html) == 60 ]] || fail "not all models in the merged report"
+expect 2 'many/.* is also in shard1.jsonl; logs of different shards expected' "$smelt" report shard1.jsonl shard1.jsonl -o merged.html
+# Where other models come and go, a model stays in its shard.
+mkdir few && cp many/m{7,8,9}.ir few/
+for i in 1 2 3; do convert few --out-dir=fewer --shard=$i/3 --log=few$i.jsonl >/dev/null || failed=1; done
+for name in m7 m8 m9; do
+  [[ $(grep -l "/$name.ir" few?.jsonl | tr -dc 0-9) == $(grep -l "/$name.ir" shard?.jsonl | tr -dc 0-9) ]] || fail "$name is in another shard"
+done
+# A shard may be empty, a batch may not; one shard twice, or a shard beside the whole, is refused.
+expect 0 '0 models: 0 converted' convert in/digits.pt2 --out-dir=empty_shard --shard="$(for i in 1 2; do
+  convert in/digits.pt2 --out-dir=probe --shard=$i/2 | grep -q '^0 models' && echo $i/2
+done)"
+for bad in 0/3 4/3 1 1/0 1/3/5 -1/3 a/b; do expect 2 "I/N expected" convert in --out-dir=x --shard=$bad; done
+(
+  flock 9
+  expect 6 'another smelt convert is at work' convert many --out-dir=sharded --shard=2/3
+  expect 0 '0 failed' convert many --out-dir=sharded --shard=1/3
+  exit $failed
+) 9>sharded/.smelt/lock.2-of-3 || failed=1
+(
+  flock -s 9
+  expect 6 'another smelt convert is at work' convert many --out-dir=sharded
+  exit $failed
+) 9>sharded/.smelt/lock || failed=1
+
 # However many at a time: the same bytes.
 convert many --out-dir=single --jobs=1 >/dev/null || failed=1
 diff -r -x .smelt killed single || fail "the number of jobs shows"

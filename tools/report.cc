@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "nlohmann/json.hpp"
 #include "smelt/core/base/file.h"
+#include "smelt/core/base/status_macros.h"
 #include "smelt/schema/container.h"
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/exit_codes.h"
@@ -56,6 +61,69 @@ constexpr char kStyle[] =
     "th{border-bottom:2px solid #888}td.n,th.n{text-align:right;white-space:nowrap}"
     "code{font-size:12px;overflow-wrap:anywhere}"
     ".converted,.bundle{color:#176f2c}.skipped{color:#555}.failed{color:#b3261e;font-weight:600}";
+
+// The model and its kernels, as the bundle's file has them.
+absl::StatusOr<ReportModel> FromBundle(const std::string& path) {
+  SMELT_ASSIGN_OR_RETURN(auto file, Container::Open(path, ContentKind::kBundle));
+  SMELT_ASSIGN_OR_RETURN(auto bundle, LoadBundle(*file));
+  ReportModel m;
+  m.name = bundle->model_name;
+  m.status = "bundle";
+  m.bundle_bytes = file->file_bytes();
+  m.kernels = KernelsOf(*bundle);
+  for (const auto& t : bundle->targets) absl::StrAppend(&m.targets, m.targets.empty() ? "" : " ", t->name);
+  return m;
+}
+
+// A line of a log of `smelt convert` (docs/json.md). The log does not list kernels: they are read from the bundle, whose
+// path is relative to the folder in which the conversion ran.
+absl::StatusOr<ReportModel> FromLogLine(absl::string_view line) {
+  const auto j = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const auto text = [&](const char* name) { return j.contains(name) && j[name].is_string(); };
+  const auto number = [&](const char* name) { return j.contains(name) && j[name].is_number(); };
+  if (!j.is_object() || !text("model") || !text("bundle") || !text("status") || !number("ms") ||
+      !number("model_bytes") || !j.contains("unsupported") || !j["unsupported"].is_array()) {
+    return absl::DataLossError("a line of a log of smelt convert expected");
+  }
+  ReportModel m;
+  if (j["status"] != "failed") {
+    SMELT_ASSIGN_OR_RETURN(m, FromBundle(j["bundle"].get<std::string>()));
+  } else if (text("error")) {
+    m.why = j["error"].get<std::string>();
+  }
+  m.name = j["model"].get<std::string>();
+  m.status = j["status"].get<std::string>();
+  m.model_bytes = j["model_bytes"].get<int64_t>();
+  if (m.status != "skipped") m.milliseconds = j["ms"].get<double>();
+  for (const auto& o : j["unsupported"]) {
+    if (!o.is_object() || !o.contains("operator") || !o["operator"].is_string() || !o.contains("count") ||
+        !o["count"].is_number()) {
+      return absl::DataLossError("\"unsupported\" of a log of smelt convert expected");
+    }
+    m.unsupported.push_back({o["operator"].get<std::string>(), o["count"].get<int64_t>()});
+  }
+  return m;
+}
+
+// Appends the models of a log. `logs` maps each model that was read so far to the log that has it.
+absl::Status AppendLog(const std::string& path, std::vector<ReportModel>& models,
+                       std::map<std::string, std::string>& logs) {
+  SMELT_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    if (line.empty()) continue;
+    auto model = FromLogLine(line);
+    if (!model.ok()) return Annotate(model.status(), absl::StrCat(path, ":", number));
+    const auto [other, fresh] = logs.try_emplace(model->name, path);
+    if (!fresh) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ":", number, ": ", model->name, " is also in ",
+                                                     other->second, "; logs of different shards expected"));
+    }
+    models.push_back(*std::move(model));
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -169,26 +237,30 @@ std::string RenderReport(const ReportInfo& info, const std::vector<ReportModel>&
 int RunReport(const CommandLine& line) {
   absl::Status usage = line.CheckFiles({}, {"o"});
   if (line.positional().empty() || !line.Has("o"))
-    usage = absl::InvalidArgumentError("bundles and -o REPORT.html expected");
+    usage = absl::InvalidArgumentError("bundles or logs, and -o REPORT.html expected");
   if (!usage.ok()) return UsageError(*FindCommand("report"), usage);
   Progress progress("smelt report", line.Has("quiet"));
-  std::vector<ReportModel> models;
+  std::vector<ReportModel> models, logged;
+  std::map<std::string, std::string> logs;
   for (const std::string& path : line.positional()) {
-    auto file = Container::Open(path, ContentKind::kBundle);
-    auto bundle = file.ok() ? LoadBundle(**file) : file.status();
-    if (!bundle.ok()) {
-      progress.Stop();
-      std::fprintf(stderr, "smelt report: %s\n", std::string(bundle.status().message()).c_str());
-      return ExitCodeOf(bundle.status());
+    absl::Status read;
+    if (absl::EndsWith(path, ".jsonl")) {
+      read = AppendLog(path, logged, logs);
+    } else if (auto model = FromBundle(path); model.ok()) {
+      models.push_back(*std::move(model));
+    } else {
+      read = model.status();
     }
-    ReportModel m;
-    m.name = (*bundle)->model_name;
-    m.status = "bundle";
-    m.bundle_bytes = (*file)->file_bytes();
-    m.kernels = KernelsOf(**bundle);
-    for (const auto& t : (*bundle)->targets) absl::StrAppend(&m.targets, m.targets.empty() ? "" : " ", t->name);
-    models.push_back(std::move(m));
+    if (!read.ok()) {
+      progress.Stop();
+      std::fprintf(stderr, "smelt report: %s\n", std::string(read.message()).c_str());
+      return absl::IsInvalidArgument(read) ? kExitUsage : ExitCodeOf(read);
+    }
   }
+  // A log has the models in the order in which they finished.
+  std::stable_sort(logged.begin(), logged.end(),
+                   [](const ReportModel& a, const ReportModel& b) { return a.name < b.name; });
+  models.insert(models.end(), std::make_move_iterator(logged.begin()), std::make_move_iterator(logged.end()));
   const absl::Status s = WriteFileAtomically(
       line.Get("o"),
       RenderReport({"smelt: bundles", absl::StrCat("Bundle format ", static_cast<int>(kBundleFormat)), ""}, models));

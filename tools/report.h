@@ -42,7 +42,7 @@ struct ReportInfo {
 // The same models give the same page. What failed comes first; else models are listed as given.
 std::string RenderReport(const ReportInfo& info, const std::vector<ReportModel>& models);
 
-// smelt report BUNDLE.smb ... -o REPORT.html
+// smelt report BUNDLE.smb|LOG.jsonl ... -o REPORT.html
 int RunReport(const CommandLine& line);  // an exit code
 
 }  // namespace smelt
