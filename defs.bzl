@@ -55,6 +55,11 @@ _COMPILE_ATTRS = {
     "_smelt": _SMELT,
 }
 
+def _libraries(ctx):
+    """What the command line reads of its own when it runs. Runfiles alone would not do: on a remote worker a program has its
+    runfiles in a folder of their own, and a prebuilt one looks for its libraries beside itself."""
+    return ctx.attr._smelt[DefaultInfo].default_runfiles.files
+
 def _run_smelt(ctx, command, mnemonic, progress_message, inputs, outputs):
     """One run of the command line, its arguments in a params file."""
     arguments = ctx.actions.args()
@@ -66,6 +71,7 @@ def _run_smelt(ctx, command, mnemonic, progress_message, inputs, outputs):
         executable = ctx.executable._smelt,
         arguments = [arguments],
         inputs = inputs,
+        tools = _libraries(ctx),
         outputs = outputs,
         mnemonic = mnemonic,
         progress_message = progress_message,
@@ -167,6 +173,7 @@ def _smelt_bundles_impl(ctx):
         executable = ctx.executable._smelt,
         arguments = [picked],
         inputs = plans,
+        tools = _libraries(ctx),
         outputs = shards,
         mnemonic = "SmeltPick",
         progress_message = "Picking the kernels of {}".format(ctx.label),
@@ -198,6 +205,7 @@ def _smelt_bundles_impl(ctx):
             executable = ctx.executable._smelt,
             arguments = [linked],
             inputs = [model] + archives + ctx.files.op_schemas,
+            tools = _libraries(ctx),
             outputs = [bundle, stats],
             mnemonic = "SmeltLink",
             progress_message = "Linking model {}".format(model.short_path),
@@ -364,7 +372,7 @@ def _smelt_prebuilt_impl(ctx):
     return DefaultInfo(
         executable = program,
         files = depset([program]),
-        runfiles = ctx.runfiles(files = libraries + ctx.files.libraries),
+        runfiles = ctx.runfiles(files = libraries),
     )
 
 smelt_prebuilt = rule(
