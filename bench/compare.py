@@ -52,7 +52,7 @@ def ask(peer, name):
     expected_calls, calls = copy.deepcopy(scenario["calls"]), scenario["calls"]
     program = torch.export.export(scenario["module"], tuple(scenario["example"]), dynamic_shapes=scenario["dynamic_shapes"])
     try:
-        call = compare_peers.PEERS[peer](program, scenario)
+        call = compare_peers.PEERS[peer](program)
     except Exception as error:
         return {"verdict": "refused", "when": "when compiling", "why": reason(error)}
     for number, (args, expected_args) in enumerate(zip(calls, expected_calls), 1):

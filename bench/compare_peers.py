@@ -1,7 +1,6 @@
-"""How each peer takes what torch.export returned, and calls it. A peer is a function of (program, scenario), where program is
-an ExportedProgram; it returns a function of a list of tensors, which returns a list of tensors. Whoever can writes into the
-tensors that it is given, as eager PyTorch does: each adapter passes the caller's own memory where the peer's interface has a
-way to.
+"""How each peer compiles an ExportedProgram, and calls it: a function that returns a function from a list of tensors to a list
+of tensors. Each adapter passes the caller's own memory if the peer has a way to take it, so that a peer can write its
+arguments as eager PyTorch does.
 """
 
 import os
@@ -14,13 +13,13 @@ def flat(results):
     return list(results) if isinstance(results, (list, tuple)) else [results]
 
 
-def eager(program, scenario):
+def eager(program):
     """The exported program, as PyTorch runs it. It checks its arguments, which the bare module does not."""
     module = program.module()
     return lambda args: flat(module(*args))
 
 
-def smelt(program, scenario):
+def smelt(program):
     import smelt
 
     model = smelt.load(smelt.compile(program))
@@ -28,7 +27,7 @@ def smelt(program, scenario):
         return lambda args: flat(model(*args))
 
 
-def aotinductor(program, scenario):
+def aotinductor(program):
     from torch._inductor import aoti_compile_and_package, aoti_load_package
 
     with torch.no_grad():
@@ -36,7 +35,7 @@ def aotinductor(program, scenario):
     return lambda args: flat(runner(*args))
 
 
-def onnxruntime(program, scenario):
+def onnxruntime(program):
     import onnxruntime
 
     exported = torch.onnx.export(program, dynamo=True, verbose=False, external_data=False)
@@ -53,7 +52,7 @@ def onnxruntime(program, scenario):
     return call
 
 
-def executorch(program, scenario):
+def executorch(program):
     from executorch.exir import ExecutorchBackendConfig, to_edge
     from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
     from executorch.runtime import Runtime
@@ -72,7 +71,7 @@ def executorch(program, scenario):
     return call
 
 
-def iree(program, scenario):
+def iree(program):
     import iree.runtime
     import iree.turbine.aot
 
