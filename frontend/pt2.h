@@ -39,7 +39,7 @@ struct Pt2Model {
   // Conditions on sizes that are not integer arithmetic, as the archive states them. Calls are not checked against
   // these.
   std::vector<std::string> unchecked_guards;
-  // What is newer in the archive than what smelt knows, one sentence each. It was read nevertheless.
+  // One sentence for each part of the archive that is newer than smelt knows. It was read nevertheless.
   std::vector<std::string> warnings;
   // How Python nests the arguments and results; a part that the archive does not say is empty.
   CallStructure structure;

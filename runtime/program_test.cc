@@ -115,7 +115,8 @@ TEST(ProgramTest, WhatDoesNotFitTheSignatureIsSaidByName) {
   EXPECT_THAT(error({}).message(), HasSubstr("takes 1 argument, 0 were given"));
   EXPECT_THAT(error({3}).message(), HasSubstr("argument \"x\" is an int, expected a tensor"));
   EXPECT_THAT(error({Tensor::Empty(DType::kInt64, {3})}).message(), HasSubstr("is of int64, expected float32"));
-  EXPECT_THAT(error({Tensor::Empty(DType::kFloat32, {3, 1})}).message(), HasSubstr("has sizes [3, 1], expected [2 or more]"));
+  EXPECT_THAT(error({Tensor::Empty(DType::kFloat32, {3, 1})}).message(),
+              HasSubstr("has sizes [3, 1], expected [2 or more]"));
   EXPECT_THAT(error({VectorOf({1})}).message(), HasSubstr("argument \"x\": size 0 is 1, expected at least 2"));
   EXPECT_THAT(error({VectorOf({1, 2}).View({{5}, {1}, 0})}).message(), HasSubstr("reaches outside its storage"));
   EXPECT_THAT(error({VectorOf({1, 2}).View({{INT64_MAX}, {INT64_MAX}, 0})}).message(), HasSubstr("reaches outside"));

@@ -335,7 +335,7 @@ expect 0 '^- +2 ' "$smelt" bench kv.smb --inputs=step0 --calls=2 --warmup=0
 expect 2 'needs its sizes' "$smelt" bench dynamic.smb --calls=1
 expect 2 '--duration has no effect with --calls' "$smelt" bench kv.smb --calls=1 --duration=1
 
-# What was written is said, unless the command is to be quiet.
+# A command says what it has written, unless it is to be quiet.
 expect 0 'smelt compile: wrote said.smb \([0-9.]+ k?B\) in [0-9.]+ s: [0-9]+ kernels? compiled' compile names.ir -o said.smb
 [[ -z $(compile names.ir -o said.smb --quiet 2>&1) ]] || { echo "--quiet is not quiet"; failed=1; }
 

@@ -194,7 +194,7 @@ std::string Traffic(const std::vector<Json>& views, int64_t* total) {
   return views.empty() ? "" : known ? BytesText(sum) : "depends on sizes";
 }
 
-// What people call the memories of a plan: "argument 0" is x, "state 3" is the buffer cache.
+// The names by which people know the memories of a plan: "argument 0" is x, "state 3" is the buffer cache.
 class MemoryNames {
  public:
   MemoryNames(const Json& j, const Json& plan) {
@@ -343,7 +343,7 @@ std::string TextOf(const Json& j, const char* field) {
   return j[field].is_string() ? j[field].get<std::string>() : JsonText(j[field]);
 }
 
-// What the bundle takes, returns and keeps.
+// Tables of what the bundle takes, returns and keeps.
 std::string SignatureTables(const Json& j) {
   const Json& signature = j["signature"];
   const auto name_of = [](const Json& list, const Json& named, const char* field) -> std::string {

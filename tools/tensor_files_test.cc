@@ -40,7 +40,7 @@ std::string Little(uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
   return out;
 }
-// What numpy.savez writes: a zip of one stored entry.
+// A zip of one stored entry, as numpy.savez writes it.
 std::string Npz(const std::string& name, const std::string& data) {
   uint32_t crc = 0xffffffff;
   for (unsigned char c : data) {
