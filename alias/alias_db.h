@@ -143,11 +143,15 @@ class AliasDb : public GraphListener {
   //
   // Returns whether some legal order of the block has n directly before (after) m. Nodes that depend on n, or that n
   // depends on, move along if they lie in between; all other nodes stay. Returns false across blocks and for n == m.
-  // *why names the obstacle.
+  // *why names the obstacle. In a large graph also returns false where more nodes and writes lie between the two than
+  // the questions so far have paid for.
   bool CanMoveBefore(NodeId n, NodeId m, std::string* why = nullptr) const;
   bool CanMoveAfter(NodeId n, NodeId m, std::string* why = nullptr) const;
-  // Returns the nodes between n and m that move along when n moves next to m.
+  // Returns the nodes between n and m that move along when n moves next to m. Takes as many steps as there are
+  // dependences between the two.
   std::vector<NodeId> MovesAlong(NodeId n, NodeId m) const;
+  // Returns whether that is none, which costs less to find out. As CanMoveBefore, it may return false in a large graph.
+  bool MovesAlone(NodeId n, NodeId m) const;
   // Moves n. On failure the graph is untouched, and the error is the reason. The graph must be the one that the
   // database was built with.
   absl::Status MoveBefore(NodeId n, NodeId m);

@@ -36,6 +36,7 @@ class BlockTree {
   // Notes that a node's operator has changed: the node may have become a loop, or ceased to be one.
   void OperatorChanged(NodeId n);
   int64_t steps() const { return steps_; }
+  int64_t bytes() const { return static_cast<int64_t>(info_.capacity() * sizeof(Info)); }
 
  private:
   struct Info {

@@ -9,6 +9,12 @@ using alias_internal::IsLoopKind;
 using alias_internal::MakeRef;
 using alias_internal::SetPool;
 
+namespace {
+
+constexpr int64_t kMovesPerBuild = 16;  // what building pays for questions about moves, in times its own steps
+
+}  // namespace
+
 // A node whose blocks are being walked.
 struct AliasDb::State::Walking {
   NodeId n;
@@ -211,6 +217,7 @@ void AliasDb::State::Build() {
   EvaluateInputs();
   WalkBlock(g.top());
   Propagate();
+  if (sets.added() > values.size() / 4) CollectSets();
   monotone = building = false;
   walk_loop = UINT32_MAX;
   touched.clear();
@@ -226,7 +233,10 @@ void AliasDb::State::Build() {
     needs_rebuild = false;
   }
   // Building pays for the first edits.
-  if (rebuilds == 0 && alias_internal::solved_at_once >= 0) credit = 2 * (AllSteps() - steps_before);
+  if (rebuilds == 0 && alias_internal::solved_at_once >= 0) {
+    credit = 2 * (AllSteps() - steps_before);
+    move_credit = kMovesPerBuild * (AllSteps() - steps_before);
+  }
   dirty = geometry_changed = reach_changed = true;
 }
 

@@ -198,10 +198,10 @@ void AliasDb::State::MakeContents(uint32_t own, bool first, bool inputs_changed)
   const Node& node = g.node(g.value(objects[own].def).def);
   const EffectKind kind = GetOpEffects(node.op).kind;
   if (kind == EffectKind::kListConstruct || kind == EffectKind::kTupleConstruct) {
-    for (ValueId v : node.inputs) made_of = Mix(made_of, PointsTo(v));
+    for (ValueId v : node.inputs) made_of = Mix(made_of, sets.Hash(PointsTo(v)));
     steps += static_cast<int64_t>(node.inputs.size());
   }
-  for (SetId s : slots) made_of = Mix(made_of, s);
+  for (SetId s : slots) made_of = Mix(made_of, sets.Hash(s));
   Contents& c = ContentsOf(own);
   c.base = base;
   c.slots = std::move(slots);

@@ -202,6 +202,10 @@ void AliasDb::State::EvaluateInputs(size_t from) {
 
 void AliasDb::State::Evaluate(NodeId n, bool first) {
   if (!joined_containers.empty()) FollowJoined();
+  // Often enough that sets which nothing holds take no more than the others and the values, and so seldom that it costs
+  // no more than making them.
+  constexpr size_t kFewRefs = 4096;
+  if (sets.added() > std::max(sets.kept(), values.size() + kFewRefs) && !resolving.valid()) CollectSets();
   const Node& node = g.node(n);
   NodeRecord& record = RecordOf(n);
   ++evaluations;

@@ -237,7 +237,7 @@ class Grouper {
         if (g_.node(first).prev != p) {
           // A node that nothing in between depends on can move down to the group. It can move up only if it needs
           // nothing in between.
-          if (!db_.MovesAlong(p, first).empty()) continue;
+          if (!db_.MovesAlone(p, first)) continue;
           if (!g_.IsBefore(p, first) && !db_.CanMoveBefore(p, first)) continue;
           edit_.MoveBefore(p, first);
         }

@@ -22,12 +22,27 @@ std::string AliasDb::State::DescribeNode(NodeId n) const {
   return out;
 }
 
+int64_t AliasDb::State::BeginSearch(Search* search) {
+  constexpr int64_t kFewSteps = 256;
+  search->left = g.num_nodes() <= alias_internal::solved_at_once ? INT64_MAX : std::max(kFewSteps, move_credit);
+  return search->left;
+}
+
+void AliasDb::State::EndSearch(const Search& search, int64_t of) {
+  constexpr int64_t kPaidByQuestion = 64;
+  if (of != INT64_MAX) move_credit = std::max<int64_t>(0, move_credit + kPaidByQuestion - (of - search.left));
+}
+
 // n and the nodes inside it, and their accesses.
-void AliasDb::State::AccessesOf(NodeId n, absl::InlinedVector<NodeId, 8>* inside, absl::InlinedVector<Access, 8>* out) {
+void AliasDb::State::AccessesOf(NodeId n, Search* search, absl::InlinedVector<NodeId, 8>* inside,
+                                absl::InlinedVector<Access, 8>* out) {
   *inside = {n};
-  for (size_t i = 0; i < inside->size(); ++i) {
+  for (size_t i = 0; i < inside->size() && !search->IsExhausted(); ++i) {
     for (BlockId b : g.node((*inside)[i]).blocks) {
-      for (NodeId m = g.block(b).first; m.valid(); m = g.node(m).next) inside->push_back(m);
+      for (NodeId m = g.block(b).first; m.valid() && !search->IsExhausted(); m = g.node(m).next) {
+        Step(search);
+        inside->push_back(m);
+      }
     }
   }
   for (NodeId x : *inside) {
@@ -37,10 +52,12 @@ void AliasDb::State::AccessesOf(NodeId n, absl::InlinedVector<NodeId, 8>* inside
       out->back().list /= 2;  // that of the location
     }
   }
+  Step(search, static_cast<int64_t>(out->size()));
 }
 
 // Nodes of n's block that depend on n (forward) or that n depends on, strictly beyond n and up to `limit` inclusive:
-// those that the search has not seen, though a use is listed in any case.
+// those that the search has not seen, though a use is listed in any case. Not all of them, if one is enough or the
+// search is exhausted.
 void AliasDb::State::Neighbours(NodeId n, NodeId limit, bool forward, bool want_why, Search* search,
                                 std::vector<Edge>* out) {
   const BlockId block = g.node(n).parent;
@@ -50,11 +67,18 @@ void AliasDb::State::Neighbours(NodeId n, NodeId limit, bool forward, bool want_
     const uint64_t o = g.node(m).order;
     return forward ? o > mine && o <= end : o < mine && o >= end;
   };
-  auto add = [&](NodeId m, auto&& why) { out->push_back({m, want_why ? why() : std::string()}); };
+  bool any_other = false;  // than `to`
+  auto add = [&](NodeId m, auto&& why) {
+    any_other |= m != search->to;
+    out->push_back({m, want_why ? why() : std::string()});
+  };
+  const auto enough = [&] { return search->IsExhausted() || (search->only_first && any_other); };
   // Values.
   if (forward) {
     for (ValueId v : g.node(n).outputs) {
       for (const Use& u : g.value(v).uses) {
+        Step(search);
+        if (enough()) return;
         NodeId m = AncestorIn(block, u.user);
         if (within(m)) add(m, [&] { return absl::StrCat(DescribeNode(m), " uses %", g.value(v).name); });
       }
@@ -62,11 +86,13 @@ void AliasDb::State::Neighbours(NodeId n, NodeId limit, bool forward, bool want_
   }
   absl::InlinedVector<NodeId, 8> inside;
   absl::InlinedVector<Access, 8> own;
-  AccessesOf(n, &inside, &own);
+  AccessesOf(n, search, &inside, &own);
   if (!forward) {
     for (NodeId x : inside) {
       for (BlockId b : g.node(x).blocks) {
         for (ValueId v : g.results(b)) {
+          Step(search);
+          if (enough()) return;
           NodeId m = AncestorIn(block, g.value(v).def);
           if (within(m)) add(m, [&] { return absl::StrCat(DescribeNode(n), " uses %", g.value(v).name); });
         }
@@ -76,6 +102,8 @@ void AliasDb::State::Neighbours(NodeId n, NodeId limit, bool forward, bool want_
   if (!forward) {
     for (NodeId x : inside) {
       for (ValueId v : g.node(x).inputs) {
+        Step(search);
+        if (enough()) return;
         NodeId m = AncestorIn(block, g.value(v).def);
         if (within(m)) add(m, [&] { return absl::StrCat(DescribeNode(n), " uses %", g.value(v).name); });
       }
@@ -125,7 +153,7 @@ void AliasDb::State::Neighbours(NodeId n, NodeId limit, bool forward, bool want_
     return absl::StrCat(what, " is ", verb, " by ", DescribeNode(writer.node), what == by ? "" : ", through its alias ",
                         what == by ? "" : by);
   };
-  for (size_t first = 0, last = 0; first < own.size(); first = last) {
+  for (size_t first = 0, last = 0; first < own.size() && !enough(); first = last) {
     const uint32_t list = own[first].list;
     uint8_t does = 0;
     for (; last < own.size() && own[last].list == list; ++last) {
@@ -133,6 +161,7 @@ void AliasDb::State::Neighbours(NodeId n, NodeId limit, bool forward, bool want_
     }
     const auto conflicts = [&](const Access& b, NodeId m) {
       for (size_t k = first; k < last; ++k) {
+        Step(search);
         if (!conflict(own[k], b, m)) continue;
         found.insert(m.index);
         add(m, [&] { return why_not(own[k], b, m); });
@@ -144,7 +173,7 @@ void AliasDb::State::Neighbours(NodeId n, NodeId limit, bool forward, bool want_
       search->to_listed = true;
       absl::InlinedVector<NodeId, 8> to_inside;
       absl::InlinedVector<Access, 8> of_to;
-      AccessesOf(search->to, &to_inside, &of_to);
+      AccessesOf(search->to, search, &to_inside, &of_to);
       for (const Access& a : of_to) search->of_to[a.list].push_back(a);
     }
     if (within(search->to) && !known(search->to)) {
@@ -167,6 +196,8 @@ void AliasDb::State::Neighbours(NodeId n, NodeId limit, bool forward, bool want_
         const NodeId m = AncestorIn(block, b.node);
         if (!m.valid()) break;
         if (forward ? g.node(m).order > end : g.node(m).order < end) break;
+        Step(search);
+        if (enough()) return;
         if (!within(m) || m == search->to || search->seen.contains(m.index) || known(m)) continue;
         const Access copy = b;
         all_seen &= conflicts(copy, m);
@@ -186,6 +217,11 @@ bool AliasDb::State::Path(NodeId from, NodeId to, bool forward, bool skip_direct
   Search search;
   search.to = to;
   search.seen.insert(from.index);
+  const int64_t may_take = BeginSearch(&search);
+  const auto found = [&] {
+    EndSearch(search, may_take);
+    return true;
+  };
   std::vector<NodeId> todo = {from};
   absl::flat_hash_map<uint32_t, std::string> reasons;
   std::vector<Edge> edges;
@@ -204,13 +240,18 @@ bool AliasDb::State::Path(NodeId from, NodeId to, bool forward, bool skip_direct
       if (e.to == to) {
         if (n == from && skip_direct) continue;
         if (why != nullptr) *why = joined();
-        return true;
+        return found();
       }
       if (!search.seen.insert(e.to.index).second) continue;
       if (why != nullptr) reasons[e.to.index] = joined();
       todo.push_back(e.to);
     }
+    if (search.IsExhausted()) {
+      if (why != nullptr) *why = "more nodes and writes lie between the two than are looked at";
+      return found();
+    }
   }
+  EndSearch(search, may_take);
   return false;
 }
 
@@ -239,6 +280,18 @@ std::vector<NodeId> AliasDb::State::Moving(NodeId n, NodeId limit, bool forward)
   }
   std::sort(out.begin(), out.end(), [&](NodeId a, NodeId b) { return g.node(a).order < g.node(b).order; });
   return out;
+}
+
+bool AliasDb::State::MovesAlone(NodeId n, NodeId limit, bool forward) {
+  std::vector<Edge> edges;
+  Search search;
+  search.to = limit;
+  search.to_listed = true;
+  search.only_first = true;
+  const int64_t may_take = BeginSearch(&search);
+  Neighbours(n, limit, forward, false, &search, &edges);
+  EndSearch(search, may_take);
+  return !search.IsExhausted() && std::all_of(edges.begin(), edges.end(), [&](const Edge& e) { return e.to == limit; });
 }
 
 namespace {
@@ -271,6 +324,12 @@ std::vector<NodeId> AliasDb::MovesAlong(NodeId n, NodeId m) const {
   State& s = Flushed();
   s.ActivateReads();
   return s.Moving(n, m, s.g.IsBefore(n, m));
+}
+
+bool AliasDb::MovesAlone(NodeId n, NodeId m) const {
+  State& s = Flushed();
+  s.ActivateReads();
+  return s.MovesAlone(n, m, s.g.IsBefore(n, m));
 }
 
 absl::Status AliasDb::MoveBefore(NodeId n, NodeId m) {

@@ -354,9 +354,50 @@ AliasDb::State::SetId AliasDb::State::StoragesOfSet(SetId s) {
 // A hash of the set and of where each member lives. A reader that takes members out of a container evaluates again when
 // either changes.
 uint64_t AliasDb::State::Fingerprint(SetId s) {
-  uint64_t h = Mix(1, s);
-  sets.ForEach(s, [&](Ref r) { h = Mix(h, objects[ObjectOf(r)].storage); });
+  uint64_t h = Mix(1, sets.Hash(s));
+  sets.ForEach(s, [&](Ref r) { h = Mix(h, sets.Hash(objects[ObjectOf(r)].storage)); });
   return h;
+}
+
+void AliasDb::State::CollectSets() {
+  sets.Collect([&](absl::FunctionRef<void(SetId)> keep) {
+    for (const ValueRecord& v : values) keep(v.points_to);
+    for (const Object& o : objects) keep(o.storage);
+    for (const alias_internal::Loop& l : loops) {
+      for (SetId s : l.carried) keep(s);
+    }
+    for (const auto& [o, c] : contents) {
+      for (const alias_internal::Store& s : c->stores) keep(s.set);
+      for (SetId s : c->slots) keep(s);
+      for (const std::vector<SetId>& sums : c->sums) {
+        for (SetId s : sums) keep(s);
+      }
+      for (SetId s : {c->base, c->of_call, c->kept}) keep(s);
+    }
+    for (const auto& [o, s] : moved_storage) keep(s);
+    for (const auto& [o, s] : unmoved_storage) keep(s);
+    for (const auto& [o, s] : new_stores) keep(s.set);
+  });
+  reach_at_any_time.clear();
+  ++summary_epoch;
+}
+
+int64_t AliasDb::State::Bytes() const {
+  const auto of = [](const auto& v) { return static_cast<int64_t>(v.capacity() * sizeof(v[0])); };
+  const auto of_map = [](const auto& m) { return static_cast<int64_t>(m.capacity() * (sizeof(*m.begin()) + 1)); };
+  int64_t out = of(values) + of(objects) + of(nodes) + of(loops) + of(loop_of_node) + of(copy_marks) + of(geom_of) +
+                of(set_summaries) + of(free_objects) + writes.bytes() + reads.bytes() + sets.bytes() + tree.bytes() +
+                of_map(contents) + of_map(elements) + of_map(elements_of) + of_map(groups) + of_map(moved_storage) +
+                of_map(unmoved_storage) + of_map(stores_of_node) + of_map(geometry_changes) +
+                of_map(reach_at_any_time) + of_map(output_refs) +
+                static_cast<int64_t>(geoms.size() * sizeof(alias_internal::Geom));
+  for (const alias_internal::Loop& l : loops) out += of(l.carried);
+  for (const auto& [o, c] : contents) {
+    out += sizeof(Contents) + of(c->stores) + of(c->readers) + of(c->slots) + of(c->sums[0]) + of(c->sums[1]);
+  }
+  for (const auto& [o, of_container] : elements_of) out += of(of_container);
+  for (const auto& [key, by] : geometry_changes) out += of_map(by);
+  return out;
 }
 
 }  // namespace smelt

@@ -705,8 +705,7 @@ AliasDb::Stats AliasDb::GetStats() const {
   out.rebuilds = s.rebuilds;
   out.evaluations = s.evaluations;
   out.steps = s.AllSteps();
-  out.bytes = s.values.capacity() * sizeof(State::ValueRecord) + s.objects.capacity() * sizeof(State::Object) +
-              s.nodes.capacity() * sizeof(State::NodeRecord) + s.writes.bytes() + s.reads.bytes() + s.sets.bytes();
+  out.bytes = s.Bytes();
   return out;
 }
 

@@ -7,10 +7,10 @@ namespace smelt::alias_internal {
 
 namespace {
 
-uint32_t HashOf(const Ref* begin, size_t size) {
+uint64_t HashOf(const Ref* begin, size_t size) {
   uint64_t h = size * 0x9e3779b97f4a7c15u;
   for (size_t i = 0; i < size; ++i) h = (h ^ begin[i]) * 0xff51afd7ed558ccdu ^ (h >> 29);
-  return static_cast<uint32_t>(h ^ (h >> 32));
+  return Mix(h, size);
 }
 
 }  // namespace
@@ -40,7 +40,8 @@ SetPool::Slot* SetPool::Probe(uint32_t hash, Ref largest, const F& is_it) {
 SetId SetPool::Intern(const Ref* sorted, size_t size) {
   if (size == 0) return 0;
   if (size == 1) return Single(sorted[0]);
-  const uint32_t hash = HashOf(sorted, size);
+  const uint64_t full_hash = HashOf(sorted, size);
+  const uint32_t hash = static_cast<uint32_t>(full_hash);
   Slot* slot = Probe(hash, sorted[size - 1], [&](const Slot& s) {
     if (s.hash != hash) return false;
     const Entry& e = entries_[s.entry];
@@ -48,30 +49,70 @@ SetId SetPool::Intern(const Ref* sorted, size_t size) {
   });
   if (slot->entry != 0) return slot->entry << 1;
   SMELT_CHECK(pool_.size() + size < UINT32_MAX) << "the alias sets are too large";
-  const uint32_t id = static_cast<uint32_t>(entries_.size());
-  entries_.push_back({static_cast<uint32_t>(pool_.size()), static_cast<uint32_t>(size)});
+  const Entry made = {static_cast<uint32_t>(pool_.size()), static_cast<uint32_t>(size), full_hash};
+  uint32_t id;
+  if (free_.empty()) {
+    id = static_cast<uint32_t>(entries_.size());
+    entries_.push_back(made);
+  } else {
+    id = free_.back();
+    free_.pop_back();
+    entries_[id] = made;
+  }
   pool_.insert(pool_.end(), sorted, sorted + size);
   *slot = {hash, id};
-  if (entries_.size() * 2 > table_.size()) Grow();
+  if ((entries_.size() - free_.size()) * 2 > table_.size()) MakeTable(2 * table_.size());
   return id << 1;
 }
 
-void SetPool::Grow() {
-  std::vector<Slot> old(table_.size() * 2);
-  old.swap(table_);
-  const auto largest = [&](const Slot& slot) {
-    const Entry& e = entries_[slot.entry];
-    return pool_[e.begin + e.size - 1];
-  };
+void SetPool::MakeTable(size_t size) {
+  const auto largest = [&](const Entry& e) { return pool_[e.begin + e.size - 1]; };
   // The present refs get half of the table, and those to come the other half.
   Ref bound = 1;
-  for (const Slot& slot : old) {
-    if (slot.entry != 0) bound = std::max(bound, largest(slot));
+  for (const Entry& e : entries_) {
+    if (e.size != 0) bound = std::max(bound, largest(e));
   }
-  scale_ = (uint64_t{old.size()} << kScaleBits) / bound;
-  for (const Slot& slot : old) {
-    if (slot.entry != 0) *Probe(slot.hash, largest(slot), [](const Slot&) { return false; }) = slot;
+  table_ = std::vector<Slot>(size);
+  scale_ = (uint64_t{size / 2} << kScaleBits) / bound;
+  for (uint32_t id = 1; id < entries_.size(); ++id) {
+    const Entry& e = entries_[id];
+    const uint32_t hash = static_cast<uint32_t>(e.hash);
+    if (e.size != 0) *Probe(hash, largest(e), [](const Slot&) { return false; }) = {hash, id};
   }
+}
+
+void SetPool::Collect(absl::FunctionRef<void(absl::FunctionRef<void(SetId)>)> visit) {
+  std::vector<bool> live(entries_.size());
+  size_t refs = 0, sets = 0;
+  visit([&](SetId s) {
+    ++steps_;
+    if (s == 0 || IsSingle(s) || live[s >> 1]) return;
+    live[s >> 1] = true;
+    ++sets;
+    refs += entries_[s >> 1].size;
+  });
+  steps_ += static_cast<int64_t>(entries_.size());
+  while (entries_.size() > 1 && !live[entries_.size() - 1]) entries_.pop_back();
+  std::vector<Ref> pool;
+  pool.reserve(refs);
+  free_.clear();
+  for (uint32_t id = static_cast<uint32_t>(entries_.size()); id-- > 1;) {
+    if (!live[id]) {
+      entries_[id] = {0, 0, 0};
+      free_.push_back(id);
+    }
+  }
+  for (Entry& e : entries_) {
+    const auto from = pool_.begin() + e.begin;
+    e.begin = static_cast<uint32_t>(pool.size());
+    pool.insert(pool.end(), from, from + e.size);
+  }
+  pool_.swap(pool);
+  kept_ = refs;
+  size_t size = kFirstTable;
+  while (size < 3 * sets) size *= 2;
+  MakeTable(size);
+  std::fill(recent_.begin(), recent_.end(), United());
 }
 
 absl::InlinedVector<Ref, 8> SetPool::Refs(SetId s) const {

@@ -15,6 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "smelt/alias/alias_db.h"
 #include "smelt/alias/block_tree.h"
@@ -35,10 +36,11 @@ inline Ref MakeRef(uint32_t object, bool old = false) { return object << 1 | (ol
 // A set of refs: 0 is empty, an odd number a single ref, an even one an entry of SetPool.
 using SetId = uint32_t;
 
-// Sets are kept sorted, each once: equal sets have equal ids.
+// Sets are kept sorted, each once: equal sets have equal ids. An id that nothing holds may come to stand for another
+// set: see Collect.
 class SetPool {
  public:
-  SetPool() : recent_(256), table_(kFirstTable) { entries_.push_back({0, 0}); }
+  SetPool() : recent_(256), table_(kFirstTable) { entries_.push_back({0, 0, 0}); }
   static SetId Single(Ref r) { return r << 1 | 1; }
   static bool IsSingle(SetId s) { return s & 1; }
   static Ref SingleRef(SetId s) { return s >> 1; }
@@ -74,13 +76,26 @@ class SetPool {
   }
   bool Includes(SetId outer, SetId inner) const;
   size_t Size(SetId s) const { return s == 0 ? 0 : (s & 1) ? 1 : entries_[s >> 1].size; }
+  // A hash of the members. Unlike the id, it never stands for another set.
+  uint64_t Hash(SetId s) const { return s == 0 || IsSingle(s) ? s : entries_[s >> 1].hash; }
   int64_t size() const { return static_cast<int64_t>(entries_.size()) - 1; }
   int64_t steps() const { return steps_; }
-  int64_t bytes() const { return pool_.capacity() * 4 + entries_.capacity() * 8 + table_.capacity() * 8; }
+  int64_t bytes() const {
+    return pool_.capacity() * sizeof(Ref) + entries_.capacity() * sizeof(Entry) + table_.capacity() * sizeof(Slot) +
+           free_.capacity() * sizeof(uint32_t);
+  }
+
+  // Sets grow step by step, and the smaller ones are soon forgotten. Returns the refs that have been added since the
+  // last collection.
+  size_t added() const { return pool_.size() - kept_; }
+  size_t kept() const { return kept_; }
+  // Drops all sets but those that `visit` passes to its argument.
+  void Collect(absl::FunctionRef<void(absl::FunctionRef<void(SetId)>)> visit);
 
  private:
   struct Entry {
     uint32_t begin, size;
+    uint64_t hash;
   };
   // Open addressing; entry 0: free.
   struct Slot {
@@ -96,7 +111,7 @@ class SetPool {
     return absl::MakeConstSpan(pool_.data() + entries_[s >> 1].begin, entries_[s >> 1].size);
   }
   SetId Intern(const Ref* sorted, size_t size);
-  void Grow();
+  void MakeTable(size_t size);
   // A set's slot is first looked for at the place that its largest ref determines, where the sets made at about the
   // same time are: one line of the cache for many. Only if that range is crowded is it looked for elsewhere.
   static constexpr size_t kFirstTable = 64, kNear = 32;
@@ -109,6 +124,8 @@ class SetPool {
   std::vector<Ref> pool_;
   std::vector<Entry> entries_;
   std::vector<Slot> table_;
+  std::vector<uint32_t> free_;  // entries that stand for no set
+  size_t kept_ = 0;             // refs that the last collection has kept
 };
 
 // Slots of containers.
@@ -670,6 +687,8 @@ struct AliasDb::State {
   SetId Storages(Ref r);
   SetId StoragesOfSet(SetId s);
   uint64_t Fingerprint(SetId s);
+  void CollectSets();  // nothing but the state may hold a set then
+  int64_t Bytes() const;
   SetId ContentOf(Ref holder, int32_t slot, NodeId reader);
   SetId ContentNow(Ref holder, int32_t slot, NodeId reader);  // of a container that is not a summary
   SetId OfType(SetId s, const Type& type);                    // what of the set can be of the type
@@ -804,11 +823,25 @@ struct AliasDb::State {
     absl::flat_hash_map<uint64_t, uint64_t> all_seen;  // list of accesses -> from which node on, by its order
     bool to_listed = false;
     absl::flat_hash_map<uint32_t, std::vector<Access>> of_to;  // by location: what `to` does, once it is listed
+    bool only_first = false;                                   // one node other than `to` is enough
+    int64_t left = INT64_MAX;                                  // steps that it may still take
+    bool IsExhausted() const { return left < 0; }
   };
+  // Questions about moves share a number of steps, as edits do: see `credit`. A question that would take more than is
+  // left, and more than a few, is answered as if the nodes depended on each other.
+  int64_t move_credit = 0;
+  int64_t BeginSearch(Search* search);              // returns the steps that it may take
+  void EndSearch(const Search& search, int64_t of);  // of: what BeginSearch returned
+  void Step(Search* search, int64_t count = 1) {
+    steps += count;
+    search->left -= count;
+  }
   void Neighbours(NodeId n, NodeId limit, bool forward, bool want_why, Search* search, std::vector<Edge>* out);
-  void AccessesOf(NodeId n, absl::InlinedVector<NodeId, 8>* inside, absl::InlinedVector<Access, 8>* out);
+  void AccessesOf(NodeId n, Search* search, absl::InlinedVector<NodeId, 8>* inside,
+                  absl::InlinedVector<Access, 8>* out);
   bool Path(NodeId from, NodeId to, bool forward, bool skip_direct, std::string* why);
   std::vector<NodeId> Moving(NodeId n, NodeId limit, bool forward);
+  bool MovesAlone(NodeId n, NodeId limit, bool forward);
   std::string DescribeNode(NodeId n) const;
 
   // --- words (names.cc) ---
