@@ -10,6 +10,7 @@
 #include "smelt/core/ir/text.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/pipeline/layout_inference.h"
+#include "smelt/pipeline/probe_layouts.h"
 
 namespace smelt {
 namespace {
@@ -108,6 +109,39 @@ TEST(AnyStrides, WhatTwoInputsDecideTogetherNoneIsFreeOf) {
   SMELT_CHECK_OK(g.status());
   SMELT_CHECK_OK(InferTypes(**g));
   EXPECT_EQ(OfAnyStrides(**g), Inputs{});
+}
+
+// Each weight's format shows in all that follows. Only the first question about it goes through all of that.
+TEST(LayoutProbes, AskingAboutEachWeightOfAChainVisitsNodesInProportion) {
+  const auto visited = [](int layers) {
+    std::string text = "graph(%v0 : Float(2, 4, 8, 8, strides=[256, 64, 8, 1])";
+    for (int i = 0; i < layers; ++i) absl::StrAppend(&text, ", %w", i, " : Float(4, 4, 3, 3, strides=[36, 9, 3, 1])");
+    absl::StrAppend(&text, R"():
+  %none : NoneType = prim::Constant()
+  %no : bool = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %ones : int[] = prim::Constant[value=[1, 1]]()
+  %zeros : int[] = prim::Constant[value=[0, 0]]()
+)");
+    for (int i = 0; i < layers; ++i) {
+      absl::StrAppend(&text, "  %v", i + 1, " : Tensor = aten::convolution(%v", i, ", %w", i,
+                      ", %none, %ones, %ones, %ones, %no, %zeros, %1)\n");
+    }
+    absl::StrAppend(&text, "  return (%v", layers, ")\n");
+    auto g = ParseGraph(text);
+    SMELT_CHECK_OK(g.status());
+    SMELT_CHECK_OK(InferTypes(**g));
+    const LayoutInference layouts(**g);
+    LayoutProbes probes(layouts, (*g)->Clone());
+    for (int i = 1; i <= layers; ++i) {
+      EXPECT_TRUE(probes.Ask({i}, probe_layouts::ChannelsLast).differs) << i;
+      EXPECT_FALSE(probes.Ask({i}, ContiguousStrides).differs) << i;
+    }
+    return probes.num_visited();
+  };
+  const int64_t once = visited(20);
+  EXPECT_GE(once, 20);
+  EXPECT_LE(visited(40), 2 * once + 10);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "smelt/pipeline/layout_inference.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -177,13 +178,8 @@ class Walk {
     if (has_blocks_) {
       Block(g_.top(), at_.top());
     } else {
-      for (const auto& [v, type] : values) AddUsers(v);
-      while (!pending_.empty()) {
-        const auto [in_g, n] = nodes_[*pending_.begin()];
-        pending_.erase(pending_.begin());
-        Node(in_g, n);
-        for (ValueId v : at_.node(n).outputs) AddUsers(v);
-      }
+      for (const auto& [v, type] : values) Open(v);
+      Follow();
     }
     const LayoutInference::Result result = Conclude();
     for (size_t k = before_.size(); k-- > 0;) {
@@ -192,23 +188,84 @@ class Walk {
     }
     before_.clear();
     other_.clear();
-    seen_.clear();
-    shared_.clear();
     out_ = {};
     return result;
   }
 
+  int64_t num_visited() const { return num_visited_; }
+
  private:
+  // Judges the values that were found since the last time.
   LayoutInference::Result Conclude() {
     if (seen_.empty() && shared_.empty()) return out_;
-    if (!storages_) storages_.emplace(at_);
-    const auto is_output = [&](ValueId v) {
-      return std::find(at_.outputs().begin(), at_.outputs().end(), v) != at_.outputs().end();
-    };
+    if (!storages_) {
+      storages_.emplace(at_);
+      outputs_.insert(at_.outputs().begin(), at_.outputs().end());
+    }
     out_.differs =
-        std::any_of(shared_.begin(), shared_.end(), [&](ValueId v) { return storages_->Shows(v); }) ||
-        std::any_of(seen_.begin(), seen_.end(), [&](ValueId v) { return is_output(v) || AreStridesRead(v); });
+        out_.differs || std::any_of(shared_.begin(), shared_.end(), [&](ValueId v) { return storages_->Shows(v); }) ||
+        std::any_of(seen_.begin(), seen_.end(), [&](ValueId v) { return outputs_.contains(v) || AreStridesRead(v); });
+    seen_.clear();
+    shared_.clear();
     return out_;
+  }
+
+  // Visits the pending nodes in program order. What follows at a node depends only on the values that lie otherwise and
+  // are still used from there on. Many arguments come to the same: with its weights in another format a convolution
+  // hands on the format, whichever convolution it is. Each such conclusion is drawn once.
+  void Follow() {
+    struct Passed {
+      std::string state;
+      LayoutInference::Result before;  // found on the way here from the last such place
+    };
+    std::vector<Passed> passed;
+    LayoutInference::Result rest;
+    for (; !pending_.empty(); pending_.erase(pending_.begin())) {
+      const size_t at = *pending_.begin();
+      if (std::string state = StateAt(at); !state.empty()) {
+        if (const auto known = concluded_.find(state); known != concluded_.end()) {
+          rest = known->second;
+          pending_.clear();
+          break;
+        }
+        passed.push_back({std::move(state), Conclude()});
+        out_ = {};
+      }
+      const auto [in_g, n] = nodes_[at];
+      Node(in_g, n);
+      for (ValueId v : at_.node(n).outputs) Open(v);
+    }
+    Add(Conclude(), &rest);
+    for (; !passed.empty(); passed.pop_back()) {
+      concluded_[passed.back().state] = rest;
+      Add(passed.back().before, &rest);
+    }
+    out_ = rest;
+    open_.clear();
+    exprs_changed_ = false;
+  }
+
+  static void Add(const LayoutInference::Result& more, LayoutInference::Result* to) {
+    to->differs = to->differs || more.differs;
+    to->is_known = to->is_known && more.is_known;
+  }
+
+  // The node, and the values that lie otherwise and that it or a later one uses, with their types. Empty if they are
+  // many, or if types do not say all about them.
+  std::string StateAt(size_t at) {
+    constexpr size_t kFew = 8;
+    open_.erase(open_.begin(), open_.lower_bound(at));
+    if (exprs_changed_ || open_.size() > kFew) return "";
+    std::vector<ValueId> values;
+    for (const auto& [last, v] : open_) values.push_back(v);
+    std::sort(values.begin(), values.end(), [](ValueId a, ValueId b) { return a.index < b.index; });
+    std::string state = absl::StrCat(at);
+    for (ValueId v : values) {
+      const Type& type = at_.value(v).type;
+      if (!type.IsTensor()) return "";
+      absl::StrAppend(&state, ";", v.index, ":", type.ToString());
+    }
+    return state;
   }
 
   void NumberNodes() {
@@ -220,12 +277,17 @@ class Walk {
     }
   }
 
-  void AddUsers(ValueId v) {
+  // The users of a value that lies otherwise are pending.
+  void Open(ValueId v) {
     if (!other_.contains(v)) return;
+    size_t last = 0;
     for (const Use& use : at_.value(v).uses) {
       const auto it = number_.find(use.user);
-      if (it != number_.end()) pending_.insert(it->second);
+      if (it == number_.end()) continue;
+      pending_.insert(it->second);
+      last = std::max(last, it->second);
     }
+    open_.emplace(last, v);
   }
 
   // Called before it changes.
@@ -253,12 +315,17 @@ class Walk {
     const auto& inputs = at_.node(n).inputs;
     const bool of_other = std::any_of(inputs.begin(), inputs.end(), [&](ValueId v) { return other_.contains(v); });
     if (only_what_follows_ && !of_other) return;
+    ++num_visited_;
     const std::vector<Type> stated = TypesOfResults(at_, n);
+    const size_t kept = before_.size();
     for (ValueId v : at_.node(n).outputs) Keep(v);
     if (!inferred_.contains(in_g) || !InferNode(at_, n).ok()) {
       if (of_other && !stated.empty()) out_.is_known = false;
       for (size_t k = 0; k < stated.size(); ++k) at_.SetType(at_.node(n).outputs[k], stated[k]);
       return;
+    }
+    for (size_t k = kept; k < before_.size(); ++k) {
+      exprs_changed_ = exprs_changed_ || at_.value(before_[k].value).expr != before_[k].expr;
     }
     for (size_t k = 0; k < stated.size(); ++k) {
       const ValueId v = at_.node(n).outputs[k];
@@ -360,6 +427,11 @@ class Walk {
   absl::flat_hash_map<NodeId, size_t> number_;
   bool has_blocks_ = false;
   std::set<size_t> pending_;
+  std::multimap<size_t, ValueId> open_;  // that lie otherwise, by their last user's number
+  bool exprs_changed_ = false;           // a number, which no state tells
+  absl::flat_hash_map<std::string, LayoutInference::Result> concluded_;  // by the state: what follows from there on
+  absl::flat_hash_set<ValueId> outputs_;
+  int64_t num_visited_ = 0;
 };
 
 }  // namespace
@@ -512,5 +584,7 @@ LayoutInference::Result LayoutProbes::Ask(const std::vector<int>& inputs,
   }
   return impl_->RunFrom(values);
 }
+
+int64_t LayoutProbes::num_visited() const { return impl_->num_visited(); }
 
 }  // namespace smelt

@@ -6,6 +6,7 @@
 #ifndef SMELT_PIPELINE_LAYOUT_INFERENCE_H_
 #define SMELT_PIPELINE_LAYOUT_INFERENCE_H_
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -54,9 +55,11 @@ class LayoutProbes {
   const Graph& program() const { return *program_; }
 
   // Asks with the strides that `lay` gives the inputs with these numbers. Costs inference of the nodes that depend on
-  // them and whose layout changes; in a program with blocks all nodes are visited.
+  // them and whose layout changes, up to where an earlier question came to the same; in a program with blocks all nodes
+  // are visited.
   LayoutInference::Result Ask(const std::vector<int>& inputs,
                               absl::FunctionRef<std::vector<Expr>(const std::vector<Expr>& sizes)> lay);
+  int64_t num_visited() const;  // nodes, by all questions
 
  private:
   class Impl;
