@@ -1,5 +1,9 @@
 // Evaluation of everything: in program order, then again where something changed.
 #include <algorithm>
+#include <functional>
+#include <queue>
+#include <utility>
+#include <vector>
 
 #include "smelt/alias/state.h"
 
@@ -103,8 +107,24 @@ void AliasDb::State::Propagate() {
   walk_loop = UINT32_MAX;
   FollowJoined();
   absl::flat_hash_map<uint32_t, uint8_t> solved;  // loops
-  for (size_t i = 0; i < queue.size(); ++i) {
-    NodeId n = queue[i];
+  // While sets only grow, in the order of the text: then most of what a node takes has come to rest when its turn comes.
+  using Turn = std::pair<uint32_t, uint32_t>;  // position, index in the queue
+  std::priority_queue<Turn, std::vector<Turn>, std::greater<Turn>> turns;
+  size_t taken = 0;
+  for (;;) {
+    NodeId n;
+    if (monotone) {
+      for (; taken < queue.size(); ++taken) {
+        const NodeId next = queue[taken];
+        turns.push({next.index < nodes.size() ? nodes[next.index].position : 0, static_cast<uint32_t>(taken)});
+      }
+      if (turns.empty()) break;
+      n = queue[turns.top().second];
+      turns.pop();
+    } else {
+      if (taken == queue.size()) break;
+      n = queue[taken++];
+    }
     if (!g.IsLive(n)) continue;
     NodeRecord& r = RecordOf(n);
     if (!(r.flags & NodeRecord::kQueued)) continue;
@@ -114,7 +134,7 @@ void AliasDb::State::Propagate() {
     if (!growing) ++r.turns;
     // Values that circulate in a loop are solved at once. This happens a few times per loop, so that it costs no more
     // than everything else.
-    if (monotone && (r.turns == 4 || r.turns == 16 || r.turns == 64)) {
+    if (monotone && (r.turns == 2 || r.turns == 8 || r.turns == 32)) {
       if (const NodeId loop = OutermostLoop(n); loop.valid() && solved[loop.index] < r.turns) {
         solved[loop.index] = r.turns;
         SolveCopies(loop);
@@ -143,7 +163,7 @@ void AliasDb::State::Propagate() {
     options.max_set = max_set;
     parts = nullptr;
     Spend(AllSteps() - before - cost);
-    if (i + 1 == queue.size()) FollowJoined();
+    if (taken == queue.size() && turns.empty()) FollowJoined();
   }
   changed_parts.clear();
   growing = false;
@@ -218,6 +238,7 @@ void AliasDb::State::Build() {
   WalkBlock(g.top());
   Propagate();
   if (sets.added() > values.size() / 4) CollectSets();
+  std::vector<CopyMark>().swap(copy_marks);
   monotone = building = false;
   walk_loop = UINT32_MAX;
   touched.clear();
@@ -293,6 +314,7 @@ void AliasDb::State::ResolveLoop(NodeId loop) {
   for (const auto& [v, old] : before) {
     if (PointsTo(v) != old) {
       dirty = reach_changed = true;
+      if (!sets.Includes(PointsTo(v), old)) ResolveUsers(v);
       PushUsers(v);
     }
   }

@@ -109,7 +109,7 @@ AliasDb::State::SetId AliasDb::State::PieceStorage(uint32_t container, uint32_t 
 void AliasDb::State::RefreshPieces(uint32_t container) {
   auto it = elements_of.find(container);
   if (it == elements_of.end()) return;
-  const std::vector<uint32_t> pieces = it->second;
+  const Elements pieces = it->second;
   bool changed = false;
   for (uint32_t p : pieces) {
     objects[p].loop = objects[container].loop;
@@ -417,8 +417,9 @@ AliasDb::State::SetId AliasDb::State::ContentNow(Ref holder, int32_t slot, NodeI
   // Where elements are appended, the first ones stay where they are.
   const bool among_first = slot >= 0 && slot < count;
   if (many) {
-    SetId seen = c->sums[0][1];
-    if (!among_first) seen = Join(seen, c->sums[1][1]);
+    const auto& [stored, appended] = *c->sums;
+    SetId seen = stored[1];
+    if (!among_first) seen = Join(seen, appended[1]);
     out = Join(out, IsOld(holder) ? OldContents(seen, holder_loop) : seen);
   } else if (c != nullptr) {
     for (size_t i = 0; i < c->stores.size(); ++i) {
@@ -474,12 +475,12 @@ AliasDb::State::SetId AliasDb::State::ContentOfSet(SetId s, int32_t slot, NodeId
 void AliasDb::State::SumStore(uint32_t holder, uint32_t at) {
   Contents& c = ContentsOf(holder);
   if (!c.HasMany()) return;
-  const size_t leaves = c.sums[0].size() / 2;
+  const size_t leaves = (*c.sums)[0].size() / 2;
   if (at >= leaves) return SumAgain(holder, 2 * c.stores.size());
   const SetId set = at < c.stores.size() ? StoredAtAnyTime(c.stores[at], objects[holder].loop) : 0;
   const bool appended = at < c.stores.size() && c.stores[at].slot == kAppended;
   for (const int k : {0, 1}) {
-    std::vector<SetId>& sums = c.sums[k];
+    std::vector<SetId>& sums = (*c.sums)[k];
     size_t i = leaves + at;
     sums[i] = appended == (k == 1) ? set : 0;
     for (i /= 2; i > 0; i /= 2) {
@@ -495,11 +496,12 @@ void AliasDb::State::SumAgain(uint32_t holder, size_t leaves) {
   Contents& c = ContentsOf(holder);
   size_t size = 2 * Contents::kMany;
   while (size < leaves) size *= 2;
-  for (std::vector<SetId>& sums : c.sums) sums.assign(2 * size, 0);
+  if (c.sums == nullptr) c.sums = std::make_unique<std::array<std::vector<SetId>, 2>>();
+  for (std::vector<SetId>& sums : *c.sums) sums.assign(2 * size, 0);
   for (size_t at = 0; at < c.stores.size(); ++at) {
-    c.sums[c.stores[at].slot == kAppended ? 1 : 0][size + at] = StoredAtAnyTime(c.stores[at], objects[holder].loop);
+    (*c.sums)[c.stores[at].slot == kAppended ? 1 : 0][size + at] = StoredAtAnyTime(c.stores[at], objects[holder].loop);
   }
-  for (std::vector<SetId>& sums : c.sums) {
+  for (std::vector<SetId>& sums : *c.sums) {
     for (size_t i = size; i-- > 1;) sums[i] = Join(sums[2 * i], sums[2 * i + 1]);
   }
   steps += 2 * static_cast<int64_t>(size);
@@ -536,15 +538,15 @@ void AliasDb::State::DropStore(uint32_t holder, uint32_t at) {
     SumStore(holder, last);
     if (at != last) SumStore(holder, at);
   } else {
-    for (std::vector<SetId>& sums : c.sums) std::vector<SetId>().swap(sums);
+    c.sums = nullptr;
   }
 }
 
 void AliasDb::State::StoresChanged(uint32_t holder, bool changed) {
   Contents& c = ContentsOf(holder);
   if (c.HasMany()) {
-    uint64_t told = Mix(c.shuffles != 0 ? 3 : 2, Fingerprint(c.sums[0][1]));
-    told = Mix(told, Fingerprint(c.sums[1][1]));
+    uint64_t told = Mix(c.shuffles != 0 ? 3 : 2, Fingerprint((*c.sums)[0][1]));
+    told = Mix(told, Fingerprint((*c.sums)[1][1]));
     if (std::exchange(c.told, told) == told) return;
   } else {
     c.told = 0;

@@ -162,6 +162,7 @@ void AliasDb::State::SetPointsTo(ValueId v, SetId s, NodeId by, bool first) {
     ResolveAround(by);
     for (const Use& u : g.value(v).uses) ResolveAround(u.user);
   }
+  if (!monotone && loops.size() > 1 && !sets.Includes(s, before)) ResolveUsers(v);
   if (before != 0 && !geometry_changed && !building) {
     for (const Use& u : g.value(v).uses) geometry_changed |= !g.IsReturn(u.user) && DecidesGeometry(u.user);
   }
@@ -202,10 +203,10 @@ void AliasDb::State::EvaluateInputs(size_t from) {
 
 void AliasDb::State::Evaluate(NodeId n, bool first) {
   if (!joined_containers.empty()) FollowJoined();
-  // Often enough that sets which nothing holds take no more than the others and the values, and so seldom that it costs
-  // no more than making them.
+  // So often that the sets which nothing holds take little more than the others and the values, and so seldom that it
+  // costs less than making them.
   constexpr size_t kFewRefs = 4096;
-  if (sets.added() > std::max(sets.kept(), values.size() + kFewRefs) && !resolving.valid()) CollectSets();
+  if (sets.added() > 2 * std::max(sets.kept(), values.size() + kFewRefs) && !resolving.valid()) CollectSets();
   const Node& node = g.node(n);
   NodeRecord& record = RecordOf(n);
   ++evaluations;

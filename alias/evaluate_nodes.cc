@@ -444,7 +444,7 @@ void AliasDb::State::MoveStorage(NodeId n, ValueId handle, SetId target) {
       external_moved = true;
       Escape(target);
     }
-    std::vector<uint32_t> handles = {moved_object};
+    Elements handles = {moved_object};
     if (key != moved_object) handles = elements_of[key];
     for (uint32_t o : handles) {
       const SetId before = objects[o].storage;

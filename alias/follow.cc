@@ -142,6 +142,15 @@ void AliasDb::State::ResolveFrom(NodeId n) {
   }
 }
 
+void AliasDb::State::ResolveUsers(ValueId v) {
+  const NodeId outermost = OutermostLoop(g.value(v).def);
+  for (const Use& u : g.value(v).uses) {
+    ++steps;
+    const NodeId loop = OutermostLoop(u.user);
+    if (loop.valid() && loop != outermost) ResolveFrom(u.user);
+  }
+}
+
 void AliasDb::OnNodeInserted(NodeId n) {
   State& s = *state_;
   State::NodeRecord& r = s.RecordOf(n);

@@ -369,8 +369,10 @@ void AliasDb::State::CollectSets() {
     for (const auto& [o, c] : contents) {
       for (const alias_internal::Store& s : c->stores) keep(s.set);
       for (SetId s : c->slots) keep(s);
-      for (const std::vector<SetId>& sums : c->sums) {
-        for (SetId s : sums) keep(s);
+      if (c->sums != nullptr) {
+        for (const std::vector<SetId>& sums : *c->sums) {
+          for (SetId s : sums) keep(s);
+        }
       }
       for (SetId s : {c->base, c->of_call, c->kept}) keep(s);
     }
@@ -393,9 +395,10 @@ int64_t AliasDb::State::Bytes() const {
                 static_cast<int64_t>(geoms.size() * sizeof(alias_internal::Geom));
   for (const alias_internal::Loop& l : loops) out += of(l.carried);
   for (const auto& [o, c] : contents) {
-    out += sizeof(Contents) + of(c->stores) + of(c->readers) + of(c->slots) + of(c->sums[0]) + of(c->sums[1]);
+    out += sizeof(Contents) + of(c->stores) + of(c->readers) + of(c->slots);
+    if (c->sums != nullptr) out += of((*c->sums)[0]) + of((*c->sums)[1]);
   }
-  for (const auto& [o, of_container] : elements_of) out += of(of_container);
+  for (const auto& [o, parts_of] : elements_of) out += parts_of.size() > 2 ? of(parts_of) : 0;
   for (const auto& [key, by] : geometry_changes) out += of_map(by);
   return out;
 }

@@ -387,6 +387,16 @@ bool AliasDb::State::MayBeNothing(ValueId v) const {
       if (k + 2 >= n.inputs.size() || k + 1 >= results.size()) return true;
       if (!comes_from(n.inputs[k + 2]) || !comes_from(results[k + 1])) return true;
     } else {
+      // A container that holds more than what was put there may have no such element.
+      const auto is_blurred = [&](Ref r) {
+        const auto it = contents.find(Find(ObjectOf(r)));
+        return it != contents.end() && it->second->blurred;
+      };
+      for (ValueId from : n.inputs) {
+        if (!alias_internal::MayBeContainer(g.value(from).type)) continue;
+        const absl::InlinedVector<Ref, 8> holders = sets.Refs(PointsTo(from));
+        if (std::any_of(holders.begin(), holders.end(), is_blurred)) return true;
+      }
       const SetId p = PointsTo(x);
       const TypeKind type = value.type.kind();
       const bool open = type == TypeKind::kOptional || type == TypeKind::kAny || type == TypeKind::kUnion;

@@ -2,6 +2,7 @@
 #ifndef SMELT_ALIAS_STATE_H_
 #define SMELT_ALIAS_STATE_H_
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -321,11 +322,12 @@ struct Contents {
   std::vector<SetId> slots;     // by slot, where that is not what its node takes
   uint64_t made_of = 0;         // a hash of what it was made with
   SetId of_call = 0;            // of kMade: what the call reaches and makes
-  std::vector<SetId> sums[2];   // trees: leaf k, at half the size and on, is store k's. [1]: of what is appended
-  uint64_t told = 0;            // a hash of what the readers of many stores were told
-  bool blurred = false;         // a reader gets `kept` whatever it looks for, until all is built again
-  SetId kept = 0;               // all that it has held since then
-  uint64_t kept_told = 0;       // a hash of it, storages included
+  // Of many stores, trees: leaf k, at half the size and on, is store k's. [1]: of what is appended.
+  std::unique_ptr<std::array<std::vector<SetId>, 2>> sums;
+  uint64_t told = 0;       // a hash of what the readers of many stores were told
+  bool blurred = false;    // a reader gets `kept` whatever it looks for, until all is built again
+  SetId kept = 0;          // all that it has held since then
+  uint64_t kept_told = 0;  // a hash of it, storages included
   bool HasMany() const { return stores.size() > kMany; }
 };
 
@@ -465,7 +467,8 @@ struct AliasDb::State {
   std::vector<uint32_t> loop_of_node;  // by node index; 0: none; short while there are no loops
   absl::flat_hash_map<uint32_t, std::unique_ptr<alias_internal::Contents>> contents;
   absl::flat_hash_map<std::pair<uint32_t, int32_t>, uint32_t> elements;  // (container, slot) -> object
-  absl::flat_hash_map<uint32_t, std::vector<uint32_t>> elements_of;      // container -> objects
+  using Elements = absl::InlinedVector<uint32_t, 2>;
+  absl::flat_hash_map<uint32_t, Elements> elements_of;  // container -> objects
   absl::flat_hash_map<std::string, int32_t> attribute_slots;
   struct Group {
     uint32_t members = 0;
@@ -578,6 +581,7 @@ struct AliasDb::State {
   bool FlowsOn(ValueId v);
   bool OnlyComputes(NodeId n);
   void ResolveFrom(NodeId n);
+  void ResolveUsers(ValueId v);  // which holds less: loops that use it may go on handing it to themselves
   void WantRebuild();
   void PushUsers(ValueId v);
   void PushReaders(uint32_t object, bool changed = true);
@@ -830,7 +834,7 @@ struct AliasDb::State {
   // Questions about moves share a number of steps, as edits do: see `credit`. A question that would take more than is
   // left, and more than a few, is answered as if the nodes depended on each other.
   int64_t move_credit = 0;
-  int64_t BeginSearch(Search* search);              // returns the steps that it may take
+  int64_t BeginSearch(Search* search);               // returns the steps that it may take
   void EndSearch(const Search& search, int64_t of);  // of: what BeginSearch returned
   void Step(Search* search, int64_t count = 1) {
     steps += count;
