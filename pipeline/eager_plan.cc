@@ -470,7 +470,7 @@ class EagerBuilder {
     const auto& uses = g_.value(list).uses;
     if (uses.size() != 1) return {};
     const Node& user = g_.node(uses.begin()->user);
-    if (user.op != "prim::ListUnpack") return {};
+    if (user.op != op::kPrimListUnpack) return {};
     return std::vector<ValueId>(user.outputs.begin(), user.outputs.end());
   }
 
@@ -508,7 +508,7 @@ class EagerBuilder {
 
   // Numbers and sizes that the implementation chose get their symbols' values.
   absl::Status DefineSymbols(NodeId n, ValueId v) {
-    const auto define = [&](const Expr& e, const char* op, std::vector<int> inputs) -> absl::Status {
+    const auto define = [&](const Expr& e, absl::string_view op, std::vector<int> inputs) -> absl::Status {
       if (e.IsPoison() || !IsNew(e)) return absl::OkStatus();
       if (!e.IsSymbol())
         return absl::UnimplementedError(absl::StrCat("a number that only the data decide, ", e.ToString()));
@@ -520,7 +520,7 @@ class EagerBuilder {
       Note(e);
       return absl::OkStatus();
     };
-    if (const std::optional<Expr>& e = g_.value(v).expr) return define(*e, "aten::Int", {Number(v)});
+    if (const std::optional<Expr>& e = g_.value(v).expr) return define(*e, op::kInt, {Number(v)});
     if (!IsTensorValue(g_, v)) return absl::OkStatus();
     const std::vector<Expr> sizes = *g_.value(v).type.tensor().sizes;
     for (size_t d = 0; d < sizes.size(); ++d) {
@@ -529,7 +529,7 @@ class EagerBuilder {
       fb::EagerInstrT& number = Emit(fb::EagerKind::Int, n);
       number.ints = {static_cast<int64_t>(d)};
       number.outputs = {dim};
-      SMELT_RETURN_IF_ERROR(define(sizes[d], "aten::sym_size", {Number(v), dim}));
+      SMELT_RETURN_IF_ERROR(define(sizes[d], op::kSymSize, {Number(v), dim}));
     }
     return absl::OkStatus();
   }
