@@ -357,9 +357,9 @@ TEST(Fuse, AColumnThatIsCostlyIsNotComputedAgainForEachRowOfAReduction) {
 
 // x[8] of a few additions beside y[4, 8]: its kernel would store it for each row to read.
 TEST(Fuse, CheapFunctionOfABroadcastOperandIsComputedForEachUse) {
-  for (const char* call : {"aten::relu(%v)", "aten::square(%v)", "aten::floor(%v)", "aten::ceil(%v)", "aten::trunc(%v)",
-                           "aten::sign(%v)", "aten::relu6(%v)", "aten::hardtanh(%v, %low, %high)",
-                           "aten::leaky_relu(%v, %low)", "aten::fmax(%v, %u)"}) {
+  for (const char* call :
+       {"aten::relu(%v)", "aten::square(%v)", "aten::floor(%v)", "aten::ceil(%v)", "aten::trunc(%v)", "aten::sign(%v)",
+        "aten::relu6(%v)", "aten::hardtanh(%v, %low, %high)", "aten::leaky_relu(%v, %low)", "aten::fmax(%v, %u)"}) {
     const std::string text = absl::StrCat(R"(graph(%x : Float(4, 8, strides=[8, 1]), %v : Float(8, strides=[1]),
       %u : Float(8, strides=[1])):
   %low : float = prim::Constant[value=-0.5]()

@@ -513,7 +513,7 @@ class EagerBuilder {
       if (!e.IsSymbol())
         return absl::UnimplementedError(absl::StrCat("a number that only the data decide, ", e.ToString()));
       fb::EagerInstrT& i = Emit(fb::EagerKind::Number, n);
-      i.op = op;
+      i.op = std::string(op);
       i.inputs = std::move(inputs);
       i.outputs = {next_++};
       i.symbol = builder_.AddDataSymbol(e.SymbolName());

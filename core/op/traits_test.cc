@@ -14,7 +14,8 @@ OpTraits Of(const char* op) { return GetOpTraits(OpName::Get(op)); }
 
 TEST(TraitsTest, EveryEntryIsOfAnOperatorOfPyTorchOrOfSmelt) {
   for (const std::string& name : OperatorsWithTraits()) {
-    if (!absl::StartsWith(name, "aten::")) continue;
+    // Tensor.float has no schema: TorchScript's text names it.
+    if (!absl::StartsWith(name, "aten::") || name == "aten::float") continue;
     const bool overload = absl::StrContains(name.substr(6), ".");
     EXPECT_TRUE(overload ? FindSchema(OpName::Get(name)) != nullptr : !FindOverloads(name).empty()) << name;
   }
