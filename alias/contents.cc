@@ -365,7 +365,7 @@ AliasDb::State::SetId AliasDb::State::StoredAtAnyTime(const Store& s, uint32_t h
 bool AliasDb::State::KeepMore(uint32_t container) {
   if (!objects[container].container || objects[container].kind == Kind::kSummary) return true;
   const SetId now = ContentNow(MakeRef(container), kAnySlot, NodeId());
-  const SetId kept = Join(ContentsOf(container).kept, now);
+  const SetId kept = Grown(ContentsOf(container).kept, now);
   const uint64_t told = Fingerprint(kept);
   Contents& c = ContentsOf(container);
   if (std::exchange(c.blurred, true) && c.kept == kept && c.kept_told == told) return false;

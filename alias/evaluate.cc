@@ -133,11 +133,7 @@ void AliasDb::State::SetPointsTo(ValueId v, SetId s, NodeId by, bool first) {
   }
   const SetId before = r.points_to;
   if (!monotone && before != s) Spend(static_cast<int64_t>(g.value(v).uses.size()));
-  if (overdrawn && before != 0 && s != before) {
-    constexpr size_t kCrowd = 4;
-    s = Join(before, s);
-    if (s != before && sets.Size(s) > kCrowd) s = Summarise(s);
-  }
+  if (overdrawn && before != 0 && s != before) s = Grown(before, s);
   // Two values that are read from what the other is stored in could otherwise change in turns for ever.
   if (growing && before != 0 && s != before) s = Join(before, s);
   values[v.index].points_to = s;

@@ -362,7 +362,8 @@ void AliasDb::State::EvaluateCall(NodeId n, const Node& node, const OpEffects& e
     target = Join(target, SetPool::Single(MakeRef(tensors)));
     SetStorage(made, SetPool::Single(MakeRef(made)));
     SetStorage(tensors, target);
-    const SetId all = Join(Join(reach, SetPool::Single(MakeRef(made))), SetPool::Single(MakeRef(tensors)));
+    SetId all = Join(Join(reach, SetPool::Single(MakeRef(made))), SetPool::Single(MakeRef(tensors)));
+    if (overdrawn) all = Grown(ContentsOf(made).of_call, all);
     ContentsOf(made).of_call = all;
     const uint64_t made_of = Fingerprint(all);
     if (!first) ContainerMade(made, made_of, inputs_changed);

@@ -77,7 +77,7 @@ void AliasDb::State::SetStorage(uint32_t object, SetId storage) {
       storage = Join(storage, it->second);
     }
   }
-  if (overdrawn && objects[object].storage != 0) storage = Join(objects[object].storage, storage);
+  if (overdrawn && objects[object].storage != 0) storage = Grown(objects[object].storage, storage);
   Object& o = objects[object];
   if (o.storage == storage) return;
   if (!making_first) {
@@ -164,6 +164,12 @@ AliasDb::State::SetId AliasDb::State::Join(SetId a, SetId b) {
   }
   if (sets.Size(u) > static_cast<size_t>(options.max_set)) return Summarise(u);
   return u;
+}
+
+AliasDb::State::SetId AliasDb::State::Grown(SetId before, SetId s) {
+  constexpr size_t kCrowd = 4;
+  s = Join(before, s);
+  return s != before && sets.Size(s) > kCrowd ? Summarise(s) : s;
 }
 
 // The heaviest summary among the members and their storages takes in the others, so that no access and no member

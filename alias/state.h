@@ -685,6 +685,7 @@ struct AliasDb::State {
   void ResolveAround(NodeId n);
   SetId Join(SetId a, SetId b);
   SetId Summarise(SetId s);
+  SetId Grown(SetId before, SetId s);    // while overdrawn: both; more than a few are a summary
   uint32_t Find(uint32_t object) const;  // its summary, or itself
   SetId Shift(SetId s, uint32_t loop);
   SetId OldContents(SetId s, uint32_t holder_loop);
