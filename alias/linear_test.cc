@@ -24,7 +24,7 @@ namespace {
 // Some 50 loops deep, three values each: there the sets fill only in larger graphs.
 int64_t NodesOf(const Family& family) {
   if (absl::StartsWith(family.name, "random_") && family.name != "random_numbers") return 1500;
-  return family.name == "nested_loops_50_3" ? 24000 : 3000;
+  return family.name == "nested_loops_50_3" ? 12000 : 3000;
 }
 
 // Edits cost what they touch, not what building costs.
