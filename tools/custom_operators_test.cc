@@ -18,7 +18,7 @@ using smelt::Output;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr char kShared[] = "testdata/custom/shared.smb";  // clamp_(x, low=0.5); before = y * 1; add_all_([y], x)
+constexpr char kShared[] = "testdata/custom/shared/shared.smb";  // clamp_(x, low=0.5); before = y * 1; add_all_([y], x)
 
 // Registers operators and removes them at the end of a test.
 class CustomOperatorsTest : public ::testing::Test {
