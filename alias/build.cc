@@ -134,7 +134,7 @@ void AliasDb::State::Propagate() {
     if (!growing) ++r.turns;
     // Values that circulate in a loop are solved at once. This happens a few times per loop, so that it costs no more
     // than everything else.
-    if (monotone && (r.turns == 2 || r.turns == 8 || r.turns == 32)) {
+    if (monotone && (r.turns == 4 || r.turns == 16 || r.turns == 64)) {
       if (const NodeId loop = OutermostLoop(n); loop.valid() && solved[loop.index] < r.turns) {
         solved[loop.index] = r.turns;
         SolveCopies(loop);
