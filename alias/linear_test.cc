@@ -113,7 +113,7 @@ TEST(LinearTest, RemovingEveryMutationAndFusingEveryGroupTakeStepsInProportion) 
   }
 }
 
-// What is inserted is erased again: each order finds the same graph.
+// Inserted nodes are erased again, so each order finds the same graph.
 TEST(LinearTest, InsertingAndErasingTakesStepsInProportion) {
   for (const Family& family : Families()) {
     Counted n(family, NodesOfEdited(family)), n2(family, 2 * NodesOfEdited(family));

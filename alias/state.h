@@ -322,7 +322,7 @@ struct Contents {
   std::vector<SetId> slots;     // by slot, where that is not what its node takes
   uint64_t made_of = 0;         // a hash of what it was made with
   SetId of_call = 0;            // of kMade: what the call reaches and makes
-  // Of many stores, trees: leaf k, at half the size and on, is store k's. [1]: of what is appended.
+  // Trees over many stores: leaf k, at half the size and on, is store k's. [1] holds what is appended.
   std::unique_ptr<std::array<std::vector<SetId>, 2>> sums;
   uint64_t told = 0;       // a hash of what the readers of many stores were told
   bool blurred = false;    // a reader gets `kept` whatever it looks for, until all is built again

@@ -98,7 +98,7 @@ class CallArguments {
   std::vector<std::unique_ptr<NamedArray>> arrays_;
 };
 
-// What an implementation has filled in. Released whatever happens.
+// The results that an implementation has filled in. They are released whatever happens.
 struct CallResults {
   std::vector<smelt_value> values;
   explicit CallResults(size_t count) : values(count) { std::memset(values.data(), 0, count * sizeof(smelt_value)); }

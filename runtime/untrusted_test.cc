@@ -451,7 +451,7 @@ fb::EagerInstrT& AddCustomCall(fb::BundleT& b) {
 }
 
 TEST(UntrustedTest, CallsOfCustomOperatorsAreVerified) {
-  // What is right is only lacking an implementation.
+  // The right one lacks only an implementation.
   EXPECT_THAT(MessageAfter([](fb::BundleT& b) { AddCustomCall(b); }), HasSubstr("no implementation of: testops::f"));
   const std::vector<std::pair<std::function<void(fb::BundleT&, fb::EagerInstrT&)>, std::string>> damages = {
       {[](fb::BundleT&, fb::EagerInstrT& i) { i.custom = -1; }, "custom operator is -1, of 1"},

@@ -21,7 +21,7 @@ OpName OpName::Get(absl::string_view full) {
     }
   }
   auto rep = std::make_unique<Rep>();
-  // What follows a line end tells names apart that are otherwise equal: core/op/declare.h puts the schema there.
+  // The text behind a line end distinguishes names that are otherwise equal: core/op/declare.h puts the schema there.
   const std::string key(full);
   full = full.substr(0, full.find('\n'));
   rep->full = std::string(full);
