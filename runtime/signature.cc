@@ -196,8 +196,16 @@ absl::Status Executor::ReadSymbols(absl::Span<const Datum> args) {
 std::string Executor::ExpectedSizes(int arg, bool evaluated) const {
   const fb::ArgDefT& def = *bundle_.args[arg];
   std::vector<std::string> want;
+  const std::vector<DimInfo>& dims = program_->args()[arg].dims;
   for (size_t d = 0; d < def.sizes.size(); ++d) {
-    const DimInfo& dim = program_->args()[arg].dims[d];
+    const bool known = evaluated && signature_.known[def.sizes[d]];
+    const std::string value = known ? absl::StrCat(signature_.value[def.sizes[d]]) : "?";
+    // The calls of an eager-order plan are not described to a caller.
+    if (dims.size() != def.sizes.size()) {
+      want.push_back(value);
+      continue;
+    }
+    const DimInfo& dim = dims[d];
     const fb::ExprNode& e = bundle_.exprs[def.sizes[d]];
     const fb::SymbolDefT* s = e.op() == fb::ExprOp::Symbol ? bundle_.symbols[e.a()].get() : nullptr;
     if (s != nullptr && s->source == fb::SymbolSource::ArgSize && s->arg == arg && s->dim == static_cast<int>(d)) {
@@ -206,8 +214,7 @@ std::string Executor::ExpectedSizes(int arg, bool evaluated) const {
       want.push_back(absl::StrCat(dim.size));
     } else {
       // Another size of the call decides, where there is one.
-      const bool known = evaluated && signature_.known[def.sizes[d]];
-      want.push_back(known ? absl::StrCat(signature_.value[def.sizes[d]]) : dim.expr);
+      want.push_back(known ? value : dim.expr);
     }
   }
   return absl::StrCat("[", absl::StrJoin(want, ", "), "]");

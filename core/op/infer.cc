@@ -403,7 +403,7 @@ absl::StatusOr<Outputs> InferOwn(const OpCall& call, SymbolicDecide& decide, con
   // The result for sizes or numbers that are known only at run time.
   if (!status.ok() && schema != nullptr && (unknown_numbers() || unknown_sizes() || unknown_lists())) return give_up();
   SMELT_RETURN_IF_ERROR(status);
-  if (!decide.status().ok()) return call.Error(decide.status().message());
+  if (!decide.status().ok()) return op_internal::ErrorIn(call, decide.status());
   return std::move(c.out);
 }
 

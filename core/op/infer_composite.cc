@@ -98,7 +98,7 @@ absl::Status ViewCopy(Ctx& c) {
     SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
     SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, c.call.GetExprs("size"));
     auto r = view_rules::InferSizes(c.decide, *x.sizes, sizes);
-    if (!r.ok()) return c.call.Error(r.status().message());
+    if (!r.ok()) return ErrorIn(c.call, r.status());
     c.Add(*x.dtype, *r);
     return absl::OkStatus();
   }
@@ -121,7 +121,7 @@ absl::Status ViewCopy(Ctx& c) {
 
 absl::Status AddReshaped(Ctx& c, const TensorType& x, const std::vector<Expr>& sizes) {
   auto r = view_rules::Reshape(c.decide, GeoOf(c.decide, x), sizes);
-  if (!r.ok()) return c.call.Error(r.status().message());
+  if (!r.ok()) return ErrorIn(c.call, r.status());
   c.AddStrided(*x.dtype, r->geometry.sizes, r->geometry.strides);
   return absl::OkStatus();
 }
@@ -139,7 +139,7 @@ absl::Status Reshape(Ctx& c) {
     SMELT_ASSIGN_OR_RETURN(int64_t start, c.call.GetIntOr("start_dim", 0));
     SMELT_ASSIGN_OR_RETURN(int64_t end, c.call.GetIntOr("end_dim", -1));
     auto f = view_rules::FlattenedSizes(c.decide, *x.sizes, start, end);
-    if (!f.ok()) return c.call.Error(f.status().message());
+    if (!f.ok()) return ErrorIn(c.call, f.status());
     sizes = *f;
     if (sizes == *x.sizes) {
       const Geo g = GeoOf(c.decide, x);
@@ -160,7 +160,7 @@ absl::Status BroadcastTensors(Ctx& c) {
     shapes.push_back(*a.tensor.sizes);
   }
   const auto sizes = view_rules::BroadcastSizes(c.decide, shapes);
-  if (!sizes.ok()) return c.call.Error(sizes.status().message());
+  if (!sizes.ok()) return ErrorIn(c.call, sizes.status());
   InferredOutput list;
   list.type = Type::List(Type::Tensor());
   for (const OpArg& a : c.call.arg(0).elements) {

@@ -79,7 +79,7 @@ absl::Status Determinant(Ctx& c) {
 absl::StatusOr<std::vector<Expr>> BroadcastBatch(Ctx& c, const std::vector<Expr>& a, const std::vector<Expr>& b) {
   const std::vector<std::vector<Expr>> batches = {WithoutLast(a, 2), WithoutLast(b, 2)};
   auto sizes = view_rules::BroadcastSizes(c.decide, batches);
-  if (!sizes.ok()) return c.call.Error(sizes.status().message());
+  if (!sizes.ok()) return ErrorIn(c.call, sizes.status());
   sizes->insert(sizes->end(), b.end() - 2, b.end());
   return *sizes;
 }

@@ -124,7 +124,7 @@ absl::Status Addr(Ctx& c) {
   column.strides.push_back(1);
   const auto g = view_rules::PointwiseOutput<SymbolicDecide>(
       c.decide, std::vector<Geo>{GeoOf(c.decide, self), column, GeoOf(c.decide, b)});
-  if (!g.ok()) return c.call.Error(g.status().message());
+  if (!g.ok()) return ErrorIn(c.call, g.status());
   // self is expanded to the product's sizes; the two do not broadcast to common sizes.
   if (g->sizes.size() != 2 || !c.decide.Equal(g->sizes[0], (*a.sizes)[0]) ||
       !c.decide.Equal(g->sizes[1], (*b.sizes)[0])) {
@@ -480,7 +480,7 @@ absl::Status ComplexOfParts(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType b, TensorArgument(c, 1));
   std::vector<Geo> operands = {GeoOf(c.decide, a), GeoOf(c.decide, b)};
   auto g = view_rules::PointwiseOutput<SymbolicDecide>(c.decide, operands);
-  if (!g.ok()) return c.call.Error(g.status().message());
+  if (!g.ok()) return ErrorIn(c.call, g.status());
   c.AddStrided(*a.dtype == DType::kFloat64 ? DType::kComplex128 : DType::kComplex64, g->sizes, g->strides);
   return absl::OkStatus();
 }
@@ -607,7 +607,7 @@ absl::Status Cdist(Ctx& c) {
   std::vector<std::vector<Expr>> batches = {{a.sizes->begin(), a.sizes->end() - 2},
                                             {b.sizes->begin(), b.sizes->end() - 2}};
   auto sizes = view_rules::BroadcastSizes<SymbolicDecide>(c.decide, batches);
-  if (!sizes.ok()) return c.call.Error(sizes.status().message());
+  if (!sizes.ok()) return ErrorIn(c.call, sizes.status());
   sizes->push_back((*a.sizes)[a.rank() - 2]);
   sizes->push_back((*b.sizes)[b.rank() - 2]);
   c.Add(*a.dtype, *sizes);

@@ -63,7 +63,7 @@ absl::Status Roll(Ctx& c) {
   for (size_t i = 0; has_formats && i < dims.size() && i < shifts.size(); ++i) {
     if (!self.strides || *self.strides == view_rules::ContiguousStrides(c.decide, *self.sizes)) break;
     const absl::StatusOr<int> d = view_rules::WrapDim(dims[i], self.rank());
-    if (!d.ok()) return c.call.Error(d.status().message());
+    if (!d.ok()) return ErrorIn(c.call, d.status());
     const Expr size = (*self.sizes)[*d], start = c.decide.Mod(size - shifts[i], size);
     TensorType rest = self, first = self;
     (*rest.sizes)[*d] = size - start;
@@ -192,7 +192,7 @@ absl::Status Index(Ctx& c) {
     return absl::OkStatus();
   }
   auto out = view_rules::IndexedOutput<SymbolicDecide>(c.decide, GeoOf(c.decide, self), indices);
-  if (!out.ok()) return c.call.Error(out.status().message());
+  if (!out.ok()) return ErrorIn(c.call, out.status());
   c.AddStrided(*self.dtype, out->sizes, out->strides);
   return absl::OkStatus();
 }
@@ -301,7 +301,7 @@ void AddMovementTypeRules(RuleTable& r) {
     const Expr n = b[dim];
     b[dim] = 1;
     auto sizes = view_rules::BroadcastSizes<SymbolicDecide>(c.decide, std::vector<std::vector<Expr>>{a, b});
-    if (!sizes.ok()) return c.call.Error(sizes.status().message());
+    if (!sizes.ok()) return ErrorIn(c.call, sizes.status());
     (*sizes)[dim] = n;
     c.Add(*self.dtype, *sizes);
     return absl::OkStatus();
@@ -324,7 +324,7 @@ void AddMovementTypeRules(RuleTable& r) {
     SMELT_ASSIGN_OR_RETURN(TensorType mask, c.call.GetTensor("mask"));
     auto sizes =
         view_rules::BroadcastSizes<SymbolicDecide>(c.decide, std::vector<std::vector<Expr>>{*self.sizes, *mask.sizes});
-    if (!sizes.ok()) return c.call.Error(sizes.status().message());
+    if (!sizes.ok()) return ErrorIn(c.call, sizes.status());
     c.Add(*self.dtype, *sizes);
     return absl::OkStatus();
   });

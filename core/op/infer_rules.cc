@@ -6,6 +6,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
+#include "smelt/core/base/cause.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/tensor/memory_format.h"
@@ -22,6 +23,10 @@ namespace smelt::op_internal {
 // Defined in layout_rules.cc.
 absl::StatusOr<std::optional<Geo>> LaidOutByRule(const OpCall& call, SymbolicDecide& decide, size_t result,
                                                  const std::vector<Expr>& sizes);
+
+absl::Status ErrorIn(const OpCall& call, const absl::Status& error) {
+  return WithCause(call.Error(error.message()), CauseOf(error));
+}
 
 Geo GeoOf(SymbolicDecide& decide, const TensorType& t) {
   Geo g;
@@ -89,7 +94,7 @@ absl::StatusOr<TensorType> TensorArgument(Ctx& c, int i) {
 absl::StatusOr<int> Dim(Ctx& c, absl::string_view name, int rank, int64_t d) {
   SMELT_ASSIGN_OR_RETURN(int64_t dim, c.call.GetIntOr(name, d));
   auto w = view_rules::WrapDim(dim, rank);
-  if (!w.ok()) return c.call.Error(w.status().message());
+  if (!w.ok()) return ErrorIn(c.call, w.status());
   return *w;
 }
 
@@ -194,7 +199,7 @@ absl::Status Elementwise(Ctx& c) {
   }
   if (operands.empty()) return c.call.Error("no tensor argument");
   auto g = view_rules::PointwiseOutput<SymbolicDecide>(c.decide, operands);
-  if (!g.ok()) return c.call.Error(g.status().message());
+  if (!g.ok()) return ErrorIn(c.call, g.status());
   DType t = ResultType(p);
   const std::string& n = c.call.op().name();
   if (!IsFloating(t) && n != "aten::gcd" && n != "aten::lcm") t = DType::kFloat32;
@@ -261,7 +266,7 @@ absl::Status InferPointwise(Ctx& c) {
     }
   }
   auto g = view_rules::PointwiseOutput<SymbolicDecide>(c.decide, operands);
-  if (!g.ok()) return c.call.Error(g.status().message());
+  if (!g.ok()) return ErrorIn(c.call, g.status());
   for (DType t : dtypes) c.AddStrided(t, g->sizes, g->strides);
   return absl::OkStatus();
 }

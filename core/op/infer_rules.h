@@ -47,6 +47,9 @@ struct Ctx {
   void AddUnknown(TensorType t) { out.push_back({Type::Tensor(std::move(t)), std::nullopt, {}}); }
 };
 
+// Returns the error of a computation for a call as OpCall::Error does, with its cause.
+absl::Status ErrorIn(const OpCall& call, const absl::Status& error);
+
 using Rule = std::function<absl::Status(Ctx&)>;
 // Rules by full name ("aten::len.t"), or by name for all overloads that have no rule of their own.
 using RuleTable = absl::flat_hash_map<std::string, Rule>;

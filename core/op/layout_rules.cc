@@ -183,7 +183,7 @@ absl::StatusOr<Geo> LaidOut(const OpCall& call, SymbolicDecide& decide, const La
   }
   if (rule.kind == Kind::kIterator) {
     auto g = view_rules::PointwiseOutput<SymbolicDecide>(decide, operands);
-    if (!g.ok()) return call.Error(g.status().message());
+    if (!g.ok()) return ErrorIn(call, g.status());
     return g;
   }
   Geo g = operands[0];
