@@ -80,7 +80,8 @@ struct BoundPlan {
   uint64_t arena_generation = 0;  // the generation of the addresses in the arena's and states' words
 };
 
-// Memory for results, which is reused once the caller has released it.
+// Memory for results, which is reused for results of the same bytes once the caller has released it. Keeps at most 32 MiB
+// that nobody uses, or as much as the last new result has.
 class OutputAllocator {
  public:
   explicit OutputAllocator(GuardPages guard) : guard_(guard) {}
