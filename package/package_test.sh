@@ -31,7 +31,8 @@ done
 for page in man/man1/smelt.1 man/man1/smelt-opt.1 bash-completion/completions/smelt zsh/vendor-completions/_smelt fish/vendor_completions.d/smelt.fish; do
   grep -q "/share/$page\$" "$scratch/files" || fail "share/$page is not packed"
 done
-tar -xOzf "$tarball" --wildcards '*/share/man/man1/smelt.1' | grep -q '^.SS smelt compile' || fail "smelt.1 is no page about smelt"
+tar -xOzf "$tarball" --wildcards '*/share/man/man1/smelt.1' >"$scratch/smelt.1"
+grep -q '^.SS smelt compile' "$scratch/smelt.1" || fail "smelt.1 is no page about smelt"
 
 # Sizes in bytes, as the documents state them.
 at_most() { (($(stat -Lc %s "$1") <= $2 * 1000000)) || fail "$1 has $(stat -Lc %s "$1") bytes, more than $2 MB"; }
