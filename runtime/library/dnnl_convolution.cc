@@ -179,14 +179,6 @@ class DnnlConvolution : public PreparedOp {
   }
   // The number of source rows that one row of the result reads, including those that dilation skips.
   int64_t Reach(const ConvParams& p, int dim) const { return (Kernel(p, dim) - 1) * p.dilation[dim] + 1; }
-  static PackedWeights::Source SourceOf(const OperandShape& o) {
-    int64_t low = 0, high = 0;
-    for (int d = 0; d < o.rank(); ++d) {
-      const int64_t reach = (o.sizes[d] - 1) * o.strides[d];
-      (reach < 0 ? low : high) += reach;
-    }
-    return {o.constant + low * ItemSize(o.dtype), (high - low + 1) * ItemSize(o.dtype)};
-  }
   // The number of elements from the first of an image to behind its last.
   static int64_t Span(const OperandShape& o) {
     int64_t span = 1;
@@ -330,7 +322,7 @@ class DnnlConvolution : public PreparedOp {
     weights_bytes_ = reorder_weights_->to_bytes();
     if (weight_.constant == nullptr) return true;
     auto made = packed->Get(
-        SourceOf(weight_),
+        PackedWeights::SourceOf(weight_.constant, weight_.sizes, weight_.strides, ItemSize(weight_.dtype)),
         absl::StrCat(Name(weight_.dtype), " ", LayoutName(DescOf(weight_)), " as ", LayoutName(chosen)), weights_bytes_,
         [&](char* to) {
           return reorder_weights_->Run(weight_.constant, to) ? absl::OkStatus()

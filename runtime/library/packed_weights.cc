@@ -7,6 +7,16 @@
 
 namespace smelt {
 
+PackedWeights::Source PackedWeights::SourceOf(const char* first, absl::Span<const int64_t> sizes,
+                                              absl::Span<const int64_t> strides, int64_t item_bytes) {
+  int64_t low = 0, high = 0;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    const int64_t reach = (sizes[d] - 1) * strides[d];
+    (reach < 0 ? low : high) += reach;
+  }
+  return {first + low * item_bytes, (high - low + 1) * item_bytes};
+}
+
 absl::StatusOr<std::shared_ptr<const char>> PackedWeights::Get(const Source& source, absl::string_view layout,
                                                                int64_t bytes,
                                                                absl::FunctionRef<absl::Status(char*)> pack) {

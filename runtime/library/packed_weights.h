@@ -21,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace smelt {
 
@@ -31,6 +32,10 @@ class PackedWeights {
     const char* begin = nullptr;
     int64_t bytes = 0;
   };
+
+  // Returns the memory of an operand whose first element is at `first`. All sizes are at least 1.
+  static Source SourceOf(const char* first, absl::Span<const int64_t> sizes, absl::Span<const int64_t> strides,
+                         int64_t item_bytes);
 
   // `on_packed` is called after an operand was packed: whoever owns its memory may let go of the pages, which are rarely
   // read again. It is called on the thread that packs, and must not use this object.

@@ -40,6 +40,14 @@ TEST(PackedWeightsTest, LayoutsAndOperandsAreKeptApart) {
   EXPECT_EQ(weights.bytes(), 20);
 }
 
+TEST(PackedWeightsTest, ASourceReachesFromTheLowestToTheHighestElement) {
+  // [2, 3] of 4 bytes: rows 10 apart downwards, columns 2 apart upwards.
+  const char memory[100] = {};
+  const PackedWeights::Source source = PackedWeights::SourceOf(memory + 40, {2, 3}, {-10, 2}, 4);
+  EXPECT_EQ(source.begin, memory);
+  EXPECT_EQ(source.bytes, (10 + 4 + 1) * 4);
+}
+
 TEST(PackedWeightsTest, AFailureToPackIsReturnedAndKeepsNothing) {
   PackedWeights weights;
   auto failed = weights.Get(kSource, "rows", 7, [](char*) { return absl::InternalError("no such layout"); });

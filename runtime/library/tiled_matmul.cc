@@ -201,11 +201,8 @@ class TiledMatmul : public PreparedOp {
   // The memory of columns [n0, n0 + n) of the constant right operand.
   PackedWeights::Source SourceOf(int64_t n0, int64_t n) const {
     const int64_t item = ItemSize(p_.dtype);
-    int64_t low = n0 * p_.b.col_stride, high = low;
-    for (const int64_t reach : {(n - 1) * p_.b.col_stride, (p_.k - 1) * p_.b.row_stride}) {
-      (reach < 0 ? low : high) += reach;
-    }
-    return {p_.b_constant + low * item, (high - low + 1) * item};
+    return PackedWeights::SourceOf(p_.b_constant + n0 * p_.b.col_stride * item, {p_.k, n},
+                                   {p_.b.row_stride, p_.b.col_stride}, item);
   }
   // The part of a packed form's name that says which elements it holds.
   std::string NameOfPart(int64_t n0, int64_t n) const {
