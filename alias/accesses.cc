@@ -1,5 +1,6 @@
 // Records the effects of a node: reads and writes of locations, stores into containers, escapes.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "smelt/alias/state.h"
@@ -317,6 +318,12 @@ void AliasDb::State::AddStores(NodeId n, const Node& node, const OpEffects& e) {
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const uint16_t b = e.arg(i);
     if (!(b & kWritesContainer)) continue;
+    // What other arguments hold, looked at once for all holders.
+    absl::InlinedVector<std::optional<SetId>, 4> held(node.inputs.size());
+    const auto elements_of_input = [&](size_t k) {
+      if (!held[k]) held[k] = ContentOfSet(PointsTo(node.inputs[k]), kAnySlot, n);
+      return *held[k];
+    };
     for (Ref holder : sets.Refs(PointsTo(node.inputs[i]))) {
       const uint32_t o = ObjectOf(holder);
       const Object h = objects[o];
@@ -337,7 +344,7 @@ void AliasDb::State::AddStores(NodeId n, const Node& node, const OpEffects& e) {
         if (!(c & (kStored | kStoresElements)) || k == i) continue;
         SetId p = PointsTo(node.inputs[k]);
         if (p == 0) continue;
-        if (leaves) Escape(c & kStored ? p : ContentOfSet(p, kAnySlot, n));
+        if (leaves) Escape(c & kStored ? p : elements_of_input(k));
         if (o == kUnknown || h.kind == Kind::kSummary) continue;
         Store s;
         s.node = n;
@@ -353,7 +360,7 @@ void AliasDb::State::AddStores(NodeId n, const Node& node, const OpEffects& e) {
           std::optional<int64_t> at = ConstantInt(node.inputs[1]);
           s.slot = at && *at >= 0 && *at < INT32_MAX ? static_cast<int32_t>(*at) : kAnySlot;
         }
-        s.set = s.elements ? ContentOfSet(p, kAnySlot, n) : p;
+        s.set = s.elements ? elements_of_input(k) : p;
         s.last = Fingerprint(s.set);
         new_stores.push_back({o, s});
       }
