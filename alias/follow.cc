@@ -16,6 +16,7 @@ constexpr int64_t kStepsOfEdit = 64;  // for what it makes necessary
 }  // namespace
 
 void AliasDb::State::PaidByEdit() {
+  ++edits;
   paid += kPaidByEdit;
   credit += kStepsOfEdit;
 }
@@ -248,6 +249,7 @@ void AliasDb::OnInputChanged(NodeId n, uint32_t index, ValueId old) {
 }
 
 void AliasDb::OnInputRemoved(NodeId n, uint32_t, ValueId) {
+  ++state_->edits;
   state_->Push(n);
   state_->NoteGeometry(n);
   state_->ResolveAround(n);
@@ -256,6 +258,7 @@ void AliasDb::OnInputRemoved(NodeId n, uint32_t, ValueId) {
 
 void AliasDb::OnOutputAdded(NodeId n, uint32_t index) {
   State& s = *state_;
+  ++s.edits;
   if (s.g.IsParam(n)) {
     const BlockId b = s.g.node(n).parent;
     if (b == s.g.top()) {
@@ -271,12 +274,16 @@ void AliasDb::OnOutputAdded(NodeId n, uint32_t index) {
 
 void AliasDb::OnOutputErasing(NodeId n, uint32_t index) {
   State& s = *state_;
+  ++s.edits;
   s.FreeOwn(s.g.node(n).outputs[index]);
   if (!s.g.IsParam(n)) s.Push(n);
   s.dirty = s.geometry_changed = s.reach_changed = true;
 }
 
-void AliasDb::OnBlockAdded(NodeId n, BlockId b) { state_->Push(n); }
+void AliasDb::OnBlockAdded(NodeId n, BlockId b) {
+  ++state_->edits;
+  state_->Push(n);
+}
 
 void AliasDb::OnTypeChanged(ValueId v) {
   State& s = *state_;

@@ -360,13 +360,24 @@ ValueId AliasDb::State::Unrefined(ValueId v) const {
   }
 }
 
-bool AliasDb::State::MayBeNothing(ValueId v) const {
+bool AliasDb::State::MayBeNothing(ValueId v) {
+  if (nothing.size() < values.size()) nothing.resize(values.size());
+  MaybeNothing& known = nothing[v.index];
+  if (known.edits != edits || known.generation != v.generation) known = {edits, v.generation, FindNothing(v)};
+  return known.may_be;
+}
+
+// Follows branches, loops and refinements back from v.
+bool AliasDb::State::FindNothing(ValueId v) {
+  constexpr size_t kMany = 64;
   absl::InlinedVector<ValueId, 8> todo = {v};
+  absl::flat_hash_set<uint32_t> seen = {v.index};
   for (size_t at = 0; at < todo.size(); ++at) {
-    if (at == 64) return true;
+    ++steps;
+    if (at == kMany) return true;
     const auto comes_from = [&](ValueId x) {
       x = Unrefined(x);
-      if (std::find(todo.begin(), todo.end(), x) == todo.end()) todo.push_back(x);
+      if (seen.insert(x.index).second) todo.push_back(x);
       return PointsTo(x) != 0;
     };
     const ValueId x = todo[at];
@@ -465,9 +476,12 @@ bool AliasDb::MustAlias(ValueId a, ValueId b) const {
   if (IsOld(x) || IsOld(y)) return false;
   const uint32_t i = ObjectOf(x), j = ObjectOf(y);
   if (!s.IsOneHandle(i) || !s.IsOneHandle(j)) return false;
-  const ValueId u = s.Unrefined(a), w = s.Unrefined(b);
-  if (u != w && (s.MayBeNothing(u) || s.MayBeNothing(w))) return false;
-  if (i == j) return true;
+  // Most pairs are not the same for another reason, which is found sooner.
+  const auto both_exist = [&] {
+    const ValueId u = s.Unrefined(a), w = s.Unrefined(b);
+    return u == w || !(s.MayBeNothing(u) || s.MayBeNothing(w));
+  };
+  if (i == j) return both_exist();
   const State::Object o = s.objects[i], other = s.objects[j];
   if (!o.tensor || !other.tensor) return false;
   if (s.GeometryChanges(i) || s.GeometryChanges(j)) return false;
@@ -482,10 +496,10 @@ bool AliasDb::MustAlias(ValueId a, ValueId b) const {
   if (p_geom.exact && p_geom.Frame() == q_geom.Frame() && p_geom.geometry.sizes == q_geom.geometry.sizes &&
       ItemSize(p_geom.geometry.dtype) == ItemSize(q_geom.geometry.dtype) &&
       s.CompareObjects(i, j, /*same_time=*/true) == Overlap::kSame) {
-    return !s.MayBeCopy(i) && !s.MayBeCopy(j);
+    return !s.MayBeCopy(i) && !s.MayBeCopy(j) && both_exist();
   }
   const uint32_t bi = s.SameHandle(i), bj = s.SameHandle(j);
-  return bi == bj || s.SameByStructure(bi, bj, 0);
+  return (bi == bj || s.SameByStructure(bi, bj, 0)) && both_exist();
 }
 
 AliasAnswer AliasDb::Alias(ValueId a, ValueId b) const {

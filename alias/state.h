@@ -557,6 +557,14 @@ struct AliasDb::State {
   absl::flat_hash_map<uint32_t, alias_internal::WriteSpans> write_spans;  // by list
   std::vector<alias_internal::SetSummary> set_summaries;                  // by set
   uint64_t summary_epoch = 1, summary_geom_epoch = 0, summary_changes = 0;
+  // Whether a value may be None, by value; valid until the next edit.
+  struct MaybeNothing {
+    uint64_t edits = 0;
+    uint32_t generation = 0;
+    bool may_be = false;
+  };
+  std::vector<MaybeNothing> nothing;
+  uint64_t edits = 1;  // how many there have been
   bool outputs_known = false;
   // The objects that outputs reach, by their place: see OutputKey.
   absl::flat_hash_map<uint32_t, absl::InlinedVector<Ref, 2>> output_refs;
@@ -747,7 +755,8 @@ struct AliasDb::State {
   ValueId Unrefined(ValueId v) const;
   // Returns whether v may also be None, or not initialized: on some way to it, or because there is no element.
   // Otherwise the set says what v is.
-  bool MayBeNothing(ValueId v) const;
+  bool MayBeNothing(ValueId v);
+  bool FindNothing(ValueId v);
   bool StoragesMayOverlap(Ref a, Ref b, bool ignore_age) const;
   bool HandlesMayBeSame(Ref a, Ref b, bool ignore_age) const;
   bool RefsMayAlias(Ref a, Ref b, bool ignore_age);
