@@ -136,31 +136,14 @@ uint32_t AliasDb::State::Find(uint32_t object) const {
 AliasDb::State::SetId AliasDb::State::Join(SetId a, SetId b) {
   if (a == b || b == 0) return a;
   if (a == 0) return b;
-  SetId u = sets.Union(a, b);
+  const SetId u = sets.Union(a, b);
   if (summarised != 0 && !SetPool::IsSingle(u)) {
-    // Members of a summary that is in the set add nothing.
+    // A set that holds a summary holds nothing else, so that it has come to rest: it would otherwise grow, become a
+    // summary and grow again without end. Only the memory that has escaped stays apart, as its summary would be the
+    // caller's too.
     bool any = false;
     sets.ForEach(u, [&](Ref r) { any |= objects[ObjectOf(r)].kind == Kind::kSummary; });
-    if (any) {
-      absl::InlinedVector<Ref, 8> refs = sets.Refs(u);
-      std::vector<Ref> kept;
-      for (Ref r : refs) {
-        if (objects[ObjectOf(r)].kind == Kind::kSummary) kept.push_back(MakeRef(Find(ObjectOf(r))));
-      }
-      size_t summaries_in = kept.size();
-      for (Ref r : refs) {
-        if (objects[ObjectOf(r)].kind == Kind::kSummary) continue;
-        uint32_t f = Find(ObjectOf(r));
-        bool covered = false;
-        for (size_t i = 0; i < summaries_in; ++i) covered |= f == ObjectOf(kept[i]);
-        if (!covered) kept.push_back(r);
-      }
-      // A chain goes on: its next member joins the summary at once.
-      if (summaries_in == 1 && kept.size() <= 3) {
-        return kept.size() == 1 ? SetPool::Single(kept[0]) : Summarise(sets.Make(absl::MakeSpan(kept)));
-      }
-      u = sets.Make(absl::MakeSpan(kept));
-    }
+    if (any) return Summarise(u);
   }
   if (sets.Size(u) > static_cast<size_t>(options.max_set)) return Summarise(u);
   return u;
@@ -175,7 +158,14 @@ AliasDb::State::SetId AliasDb::State::Grown(SetId before, SetId s) {
 // The heaviest summary among the members and their storages takes in the others, so that no access and no member
 // changes its group more than a logarithmic number of times.
 AliasDb::State::SetId AliasDb::State::Summarise(SetId s) {
-  const absl::InlinedVector<Ref, 8> refs = sets.Refs(s);
+  absl::InlinedVector<Ref, 8> refs = sets.Refs(s);
+  const bool unknown = refs.front() == MakeRef(kUnknown);
+  if (unknown) refs.erase(refs.begin());
+  const auto result = [&](uint32_t group) {
+    Ref both[] = {MakeRef(kUnknown), MakeRef(group)};
+    return unknown ? sets.Make(absl::MakeSpan(both)) : SetPool::Single(both[1]);
+  };
+  if (refs.size() == 1 && Find(ObjectOf(refs[0])) == ObjectOf(refs[0])) return s;
   uint32_t group = 0;
   const auto weight = [&](uint32_t f) {
     return uint64_t{groups[f].members} + writes.Size(2 * f) + reads.Size(ReadList(2 * f, false));
@@ -254,7 +244,7 @@ AliasDb::State::SetId AliasDb::State::Summarise(SetId s) {
   }
   objects[group].external = external;
   objects[group].escaped = escaped;
-  return SetPool::Single(MakeRef(group));
+  return result(group);
 }
 
 uint32_t AliasDb::State::KnownLoop(NodeId loop_node) const {
@@ -394,9 +384,9 @@ int64_t AliasDb::State::Bytes() const {
   const auto of = [](const auto& v) { return static_cast<int64_t>(v.capacity() * sizeof(v[0])); };
   const auto of_map = [](const auto& m) { return static_cast<int64_t>(m.capacity() * (sizeof(*m.begin()) + 1)); };
   int64_t out = of(values) + of(objects) + of(nodes) + of(loops) + of(loop_of_node) + of(copy_marks) + of(geom_of) +
-                of(set_summaries) + of(free_objects) + writes.bytes() + reads.bytes() + sets.bytes() + tree.bytes() +
-                of_map(contents) + of_map(elements) + of_map(elements_of) + of_map(groups) + of_map(moved_storage) +
-                of_map(unmoved_storage) + of_map(stores_of_node) + of_map(geometry_changes) +
+                of(set_summaries) + of(nothing) + of(free_objects) + writes.bytes() + reads.bytes() + sets.bytes() +
+                tree.bytes() + of_map(contents) + of_map(elements) + of_map(elements_of) + of_map(groups) +
+                of_map(moved_storage) + of_map(unmoved_storage) + of_map(stores_of_node) + of_map(geometry_changes) +
                 of_map(reach_at_any_time) + of_map(output_refs) +
                 static_cast<int64_t>(geoms.size() * sizeof(alias_internal::Geom));
   for (const alias_internal::Loop& l : loops) out += of(l.carried);

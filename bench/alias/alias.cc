@@ -300,6 +300,7 @@ void Linear(const Options& o) {
   for (uint64_t seed = 1; seed <= static_cast<uint64_t>(o.tiles); ++seed) families.push_back(TiledFamily(seed));
   for (int64_t seed = o.first_seed; seed < o.first_seed + o.seeds; ++seed) {
     families.push_back(RandomFamily(static_cast<uint64_t>(seed)));
+    families.push_back(TypedFamily(static_cast<uint64_t>(seed)));
   }
   struct Stage {
     std::string name;

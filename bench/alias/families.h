@@ -26,6 +26,8 @@ std::vector<Family> NamedFamilies();
 Family TiledFamily(uint64_t seed);
 // One that repeats a random program of about 45 kinds of statements (random_families.cc).
 Family RandomFamily(uint64_t seed);
+// One that repeats a random tile over variables of random types (typed_families.cc).
+Family TypedFamily(uint64_t seed);
 
 // Returns the number of nodes and edges: inputs of nodes, results of blocks.
 int64_t NodesAndEdges(const Graph& g);
