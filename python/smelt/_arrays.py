@@ -128,7 +128,12 @@ def from_dlpack(library: lib.Library, value: Any) -> Handle:
         capsule = value.__dlpack__(max_version=(1, 0))
     except TypeError:
         capsule = value.__dlpack__()
-    name = _capsule_name(capsule)
+    try:
+        name = _capsule_name(capsule)
+    except ValueError:
+        raise _errors.InvalidArgument(
+            f"{type(value).__name__}.__dlpack__ gave {type(capsule).__name__}, expected a capsule"
+        ) from None
     out = ctypes.c_void_p()
     if name == b"dltensor_versioned":
         pointer = _capsule_pointer(capsule, name)

@@ -180,6 +180,11 @@ class Model:
     def __repr__(self) -> str:
         return f"<smelt.Model {self.signature}>"
 
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a smelt.Model cannot be copied or pickled: clone() makes another one, and a process loads the bundle itself"
+        )
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the model. Arguments that it writes are written; results that are arguments are those very objects.
 

@@ -326,6 +326,8 @@ class TensorSlot(Slot):
                     raise self.bad(type(value), "a plain tensor")
             return self.put_torch(value, torch)
         if isinstance(value, _ndarray):
+            if isinstance(value, np.ma.MaskedArray):
+                raise self.bad(value, "an array without a mask, such as .filled() makes")
             return self._put_numpy(value)
         if hasattr(value, "__dlpack__"):
             try:

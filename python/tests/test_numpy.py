@@ -1,6 +1,8 @@
 """The package with numpy alone: expected values are arithmetic."""
 
+import copy
 import gc
+import pickle
 import threading
 import unittest
 import weakref
@@ -369,6 +371,24 @@ class OtherTest(unittest.TestCase):
         self.assertTrue(np.shares_memory(transposed, y))
         with self.assertRaisesRegex(smelt.InvalidArgument, '"x"'):
             model(Foreign(x.astype(np.float64)), y)
+
+    def test_what_looks_like_an_array_and_is_none_is_refused(self):
+        class NoCapsule:
+            def __dlpack__(self, **options):
+                return 5
+
+        model = smelt.load(bundle("written"))
+        y = np.zeros((2, 3), np.float32)
+        with self.assertRaisesRegex(smelt.InvalidArgument, '"x": NoCapsule.__dlpack__ gave int, expected a capsule'):
+            model(NoCapsule(), y)
+        with self.assertRaisesRegex(smelt.InvalidArgument, '"x" is MaskedArray (?s:.*) without a mask'):
+            model(np.ma.masked_array(y, mask=True), y)
+
+    def test_a_model_is_neither_copied_nor_pickled(self):
+        model = smelt.load(bundle("written"))
+        for copying in (copy.copy, copy.deepcopy, pickle.dumps):
+            with self.subTest(copying), self.assertRaisesRegex(TypeError, r"clone\(\) makes another one"):
+                copying(model)
 
     def test_parameters_are_read_only(self):
         model = smelt.load(bundle("digits"))
