@@ -11,6 +11,8 @@ failed=0
 skipped=0
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+# The Bazel of bazel_test. Two can run at a time if each has an output base of its own.
+bazel=(./bazelw)
 
 # step NAME COMMAND...: runs it and counts it.
 step() {
@@ -28,10 +30,35 @@ step() {
   return "$status"
 }
 
+# beside COMMAND...: runs it, and its steps, while the steps after it run. `join` waits, shows what it printed, and adds its counts.
+besides=()
+beside() {
+  local folder=$scratch/beside${#besides[@]}
+  mkdir "$folder"
+  (
+    trap - EXIT
+    passed=0 failed=0 skipped=0 scratch=$folder
+    "$@"
+    echo "$passed $failed $skipped" >"$folder/counts"
+  ) >"$folder/log" 2>&1 &
+  besides+=($!)
+}
+join() {
+  local i good bad not_run
+  for i in "${!besides[@]}"; do
+    wait "${besides[i]}"
+    cat "$scratch/beside$i/log"
+    # A command that ended before its counts were written failed.
+    read -r good bad not_run 2>/dev/null <"$scratch/beside$i/counts" || { good=0 bad=1 not_run=0; }
+    ((passed += good, failed += bad, skipped += not_run))
+  done
+  besides=()
+}
+
 # Counts the test cases in the results of the test targets that Bazel's summary in file $1 names.
 count_cases() {
   local target verdict xml tests bad skips logs
-  logs=$(./bazelw info "${@:2}" bazel-testlogs 2>/dev/null)
+  logs=$("${bazel[@]}" info "${@:2}" bazel-testlogs 2>/dev/null)
   while read -r target verdict; do
     xml=$logs/${target#//}
     xml=${xml/:/\/}/test.xml
@@ -54,7 +81,7 @@ count_cases() {
 # bazel_test FLAGS...: runs tests, shows what failed, counts the cases.
 bazel_test() {
   local status=0
-  ./bazelw test --keep_going --noshow_progress --test_output=errors "$@" >"$scratch/test.log" 2>&1 || status=$?
+  "${bazel[@]}" test --keep_going --noshow_progress --test_output=errors "$@" >"$scratch/test.log" 2>&1 || status=$?
   if ((status != 0)); then cat "$scratch/test.log"; else grep -E '^(Executed|//)' "$scratch/test.log"; fi
   local configs=() flag
   for flag; do [[ $flag != --config=* ]] || configs+=("$flag"); done
