@@ -30,6 +30,15 @@ step() {
   return "$status"
 }
 
+# with_skips COMMAND...: runs a program that says "SKIPPED N ..." of what it could not check, and counts that as skipped.
+with_skips() {
+  local n
+  "$@" | tee "$scratch/with_skips.log"
+  local status=${PIPESTATUS[0]}
+  while read -r n; do ((skipped += n)); done < <(sed -nE 's/^SKIPPED ([0-9]+) .*/\1/p' "$scratch/with_skips.log")
+  return "$status"
+}
+
 # beside COMMAND...: runs it, and its steps, while the steps after it run. `join` waits, shows what it printed, and adds its counts.
 besides=()
 beside() {
