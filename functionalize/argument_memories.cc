@@ -160,7 +160,7 @@ void Functionalizer::ShowWholeStates() {
   if (!first.valid()) return;
   for (const MemoryId id : memory_of_storage_) {
     if (id < 0) continue;
-    MemoryState& m = memories_[id];
+    MemoryState& m = memories_.Edit(id);
     const Weight& weight = g_.weights[g_.input_infos[g_.value(m.weight).def_index].weight];
     const int64_t elements = g_.weight_storages[m.index]->bytes() / ItemSize(weight.dtype);
     if (weight.geometry.Span() == std::pair<int64_t, int64_t>(0, elements)) continue;

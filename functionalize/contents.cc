@@ -70,10 +70,7 @@ Region RegionOf(const SymbolicGeometry& g) { return Region::Strided(g.offset, g.
 
 }  // namespace
 
-MemoryId Functionalizer::NewMemory(MemoryState m) {
-  memories_.push_back(std::move(m));
-  return static_cast<int>(memories_.size()) - 1;
-}
+MemoryId Functionalizer::NewMemory(MemoryState m) { return memories_.Add(std::move(m)); }
 
 TensorId Functionalizer::NewTensor(MemoryId m, SymbolicGeometry geometry, int home) {
   tensors_.push_back({m, home, std::move(geometry)});
@@ -338,7 +335,7 @@ absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, SharedP
   // Calls that are refused and calls that run in eager order are found by two checks.
   const bool in_order = shared == SharedPlaces::kInOrder;
   const OperandSharing kind = in_order ? OperandSharing::kNotPartly : OperandSharing::kAny;
-  if (known_at_call && !uniform && checked_.insert({t, t, kind}).second) {
+  if (known_at_call && !uniform && checked_.Insert({t, t, kind})) {
     NodeId n = g_.InsertBefore(anchor, OpName::Get(op::kSmeltAssertNoInternalOverlap), {Elements(t, anchor)}, {});
     if (in_order) g_.SetAttribute(n, "in_order", true);
     g_.SetSource(n, source_);
@@ -350,7 +347,7 @@ absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, SharedP
   v = Cast(anchor, v, geometry.dtype);
   SMELT_ASSIGN_OR_RETURN(v, Broadcast(anchor, v, geometry.sizes));
   v = Resolve(tensors_[t], v, anchor);  // what is stored is what reading resolves to the value
-  MemoryState& m = memories_[id];
+  MemoryState& m = memories_.Edit(id);
   const bool keep_outside = (absolute_access_ && m.origin != MemoryState::Origin::kFresh) ||
                             shared_states_.contains(id) || m.shared || m.nominal.offset != Expr(0);
   if (SameGeometry(geometry, m.nominal) && !keep_outside) {
@@ -442,11 +439,11 @@ absl::Status Functionalizer::CheckSharing(TensorId written, TensorId read, Opera
 }
 
 void Functionalizer::ForgetChecks(TensorId t) {
-  absl::erase_if(checked_, [&](const auto& c) { return std::get<0>(c) == t || std::get<1>(c) == t; });
+  checked_.EraseIf([&](const Check& c) { return std::get<0>(c) == t || std::get<1>(c) == t; });
 }
 
 void Functionalizer::CheckSharingAtTheCall(TensorId written, TensorId read, OperandSharing rule, NodeId anchor) {
-  if (!checked_.insert({written, read, rule}).second) return;
+  if (!checked_.Insert({written, read, rule})) return;
   const bool partly = rule == OperandSharing::kNotPartly;
   const NodeId n =
       g_.InsertBefore(anchor, OpName::Get(partly ? op::kSmeltAssertNoPartialOverlap : op::kSmeltAssertNoOverlap),

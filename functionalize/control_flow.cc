@@ -1,6 +1,7 @@
 // Branches and loops: memories that they write become results.
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,13 +28,19 @@ bool SameLayout(SymbolicGeometry a, const SymbolicGeometry& b) {
   return SameGeometry(a, b);
 }
 
+// Adds what a block wrote to what was written before it.
+void AddWrites(const MemoryState& block, MemoryState& memory) {
+  memory.written.insert(memory.written.end(), block.written.begin(), block.written.end());
+  memory.written_home.insert(memory.written_home.end(), block.written_home.begin(), block.written_home.end());
+}
+
 }  // namespace
 
 absl::Status Functionalizer::ProcessInner(BlockId b) {
   ++block_depth_;
-  const auto checked = checked_;  // what a branch has checked is not checked where it is not taken
+  checked_.Enter();  // what a branch has checked is not checked where it is not taken
   absl::Status s = ProcessBlock(b);
-  checked_ = checked;
+  checked_.Leave();
   --block_depth_;
   return s;
 }
@@ -52,13 +59,13 @@ absl::flat_hash_set<MemoryId> Functionalizer::MayBe(MemoryId m) const {
 }
 
 void Functionalizer::MayShare(MemoryId a, MemoryId b) {
-  memories_[a].may_share.push_back(b);
-  memories_[b].may_share.push_back(a);
+  memories_.Edit(a).may_share.push_back(b);
+  memories_.Edit(b).may_share.push_back(a);
 }
 
 void Functionalizer::ShareAtOne(MemoryId a, MemoryId b, const std::vector<std::string>& symbols) {
-  memories_[a].shared_at_one.push_back({b, symbols});
-  memories_[b].shared_at_one.push_back({a, symbols});
+  memories_.Edit(a).shared_at_one.push_back({b, symbols});
+  memories_.Edit(b).shared_at_one.push_back({a, symbols});
 }
 
 void Functionalizer::NoteWriteAtOne(MemoryId id) {
@@ -76,7 +83,7 @@ void Functionalizer::NoteWriteAtOne(MemoryId id) {
       if (block_depth_ > 0) {
         ExpectAtLeastTwo(symbols);
       } else {
-        memories_[shared.other].stale_at_one.insert(symbols.begin(), symbols.end());
+        memories_.Edit(shared.other).stale_at_one.insert(symbols.begin(), symbols.end());
       }
       todo.push_back({shared.other, std::move(symbols)});
     }
@@ -132,14 +139,13 @@ absl::Status Functionalizer::ProcessIf(NodeId n) {
     }
     while (g_.node(n).inputs.size() > 1) g_.RemoveInput(n, static_cast<uint32_t>(g_.node(n).inputs.size()) - 1);
   }
-  const std::vector<MemoryState> before = memories_;
-  const size_t num_before = before.size();
-  std::vector<std::vector<MemoryState>> after;
+  const size_t num_before = memories_.size();
+  std::vector<MemoryTable::Edits> after;      // by block
   std::vector<std::vector<ValueId>> results;  // a block's declared results, as values
   std::vector<std::vector<TensorId>> result_tensors;
   std::vector<absl::flat_hash_set<MemoryId>> may_be(g_.node(n).outputs.size());
   for (BlockId b : blocks) {
-    for (size_t m = 0; m < num_before; ++m) memories_[m] = before[m];
+    memories_.Enter();
     SMELT_RETURN_IF_ERROR(ProcessInner(b));
     result_tensors.emplace_back();
     for (size_t k = 0; k < g_.results(b).size() && k < may_be.size(); ++k) {
@@ -154,19 +160,19 @@ absl::Status Functionalizer::ProcessIf(NodeId n) {
     // Views cached while reading results belong to the block.
     DropCachedViewsSince(0);
     results.push_back(std::move(values));
-    after.push_back(std::vector<MemoryState>(memories_.begin(), memories_.begin() + num_before));
+    after.push_back(memories_.Leave());
   }
   // Memories that a branch changed become results.
-  std::vector<MemoryId> changed;
-  for (size_t m = 0; m < num_before; ++m) {
-    for (const auto& a : after) {
-      if (a[m].version != before[m].version) {
-        changed.push_back(static_cast<int>(m));
-        break;
-      }
+  std::set<MemoryId> changed;
+  for (const MemoryTable::Edits& edits : after) {
+    for (const auto& [m, state] : edits.all()) {
+      if (state.version != memories_[m].version) changed.insert(m);
     }
   }
-  for (size_t m = 0; m < num_before; ++m) memories_[m] = before[m];
+  const auto state_after = [&](size_t block, MemoryId m) -> const MemoryState& {
+    const MemoryState* edited = after[block].Find(m);
+    return edited == nullptr ? memories_[m] : *edited;
+  };
   const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
   std::vector<MemoryId> copied;
   std::vector<absl::flat_hash_set<MemoryId>> copied_may_be;
@@ -205,23 +211,21 @@ absl::Status Functionalizer::ProcessIf(NodeId n) {
     for (size_t k = 0; k < results[i].size(); ++k) {
       g_.SetInput(g_.block(blocks[i]).return_node, static_cast<uint32_t>(k), results[i][k]);
     }
-    for (MemoryId m : changed) g_.AddResult(blocks[i], after[i][m].version);
+    for (MemoryId m : changed) g_.AddResult(blocks[i], state_after(i, m).version);
   }
   for (MemoryId m : changed) {
-    if (!SameGeometry(after[0][m].nominal, before[m].nominal) ||
-        !SameGeometry(after[1][m].nominal, before[m].nominal)) {
+    if (!SameGeometry(state_after(0, m).nominal, memories_[m].nominal) ||
+        !SameGeometry(state_after(1, m).nominal, memories_[m].nominal)) {
       return absl::UnimplementedError("memory resized inside a branch");
     }
-    if (absolute_access_ && before[m].origin != MemoryState::Origin::kFresh && !before[m].shared)
+    if (absolute_access_ && memories_[m].origin != MemoryState::Origin::kFresh && !memories_[m].shared)
       return absl::UnimplementedError("a branch that writes to an argument that as_strided addresses absolutely");
-    ValueId out = g_.AddNodeOutput(n, g_.value(before[m].version).type);
-    MemoryState& memory = memories_[m];
+    ValueId out = g_.AddNodeOutput(n, g_.value(memories_[m].version).type);
+    MemoryState& memory = memories_.Edit(m);
     memory.version = out;
     ++memory.generation;
-    for (const auto& a : after) {
-      memory.written.insert(memory.written.end(), a[m].written.begin() + before[m].written.size(), a[m].written.end());
-      memory.written_home.insert(memory.written_home.end(), a[m].written_home.begin() + before[m].written_home.size(),
-                                 a[m].written_home.end());
+    for (const MemoryTable::Edits& edits : after) {
+      if (const MemoryState* edited = edits.Find(m); edited != nullptr) AddWrites(*edited, memory);
     }
   }
   return absl::OkStatus();
@@ -351,21 +355,20 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
       if (const TensorId* t = tensor_of_.Find(g_.node(n).inputs[i])) g_.SetInput(n, i, Read(*t, n));
     }
   }
-  const std::vector<MemoryState> before = memories_;
-  const size_t num_before = before.size();
-  for (MemoryId m : written) g_.AddNodeInput(n, before[m].version);
+  const size_t num_before = memories_.size();
+  for (MemoryId m : written) g_.AddNodeInput(n, memories_[m].version);
 
   // After the loop a memory's version is the node's output; inside, each block's parameter.
   std::vector<std::vector<ValueId>> block_versions;
   for (BlockId b : blocks) {
     std::vector<ValueId> versions;
-    for (MemoryId m : written) versions.push_back(g_.AddParam(b, g_.value(before[m].version).type));
+    for (MemoryId m : written) versions.push_back(g_.AddParam(b, g_.value(memories_[m].version).type));
     block_versions.push_back(std::move(versions));
   }
   for (size_t bi = 0; bi < blocks.size(); ++bi) {
     const BlockId b = blocks[bi];
-    for (size_t m = 0; m < num_before; ++m) memories_[m] = before[m];
-    for (size_t k = 0; k < written.size(); ++k) memories_[written[k]].version = block_versions[bi][k];
+    memories_.Enter();
+    for (size_t k = 0; k < written.size(); ++k) memories_.Edit(written[k]).version = block_versions[bi][k];
     std::vector<MemoryId> own;
     for (int i = 0; i < num_carried; ++i) {
       const ValueId p = g_.params(b)[first_param + i];
@@ -416,40 +419,28 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
       g_.SetInput(ret, static_cast<uint32_t>(k), now);
     }
     DropCachedViewsSince(0);
-    if (b == body) {
-      for (MemoryId m : written) g_.AddResult(b, memories_[m].version);
-      for (size_t m = 0; m < num_before; ++m) {
-        if (memories_[m].generation != before[m].generation && !written_set.contains(static_cast<int>(m))) {
-          return absl::UnimplementedError("a loop's body writes to memory through a path that is not followed");
-        }
-      }
-      for (MemoryId m : written) {
-        if (absolute_access_ && before[m].origin != MemoryState::Origin::kFresh && !before[m].shared)
-          return absl::UnimplementedError("a loop that writes to an argument that as_strided addresses absolutely");
-        if (!SameGeometry(memories_[m].nominal, before[m].nominal))
-          return absl::UnimplementedError("memory resized inside a loop");
-      }
-    } else {
-      for (size_t m = 0; m < num_before; ++m) {
-        if (memories_[m].generation != before[m].generation)
-          return absl::UnimplementedError("a loop's condition that writes to memory");
-      }
+    const MemoryTable::Edits edits = memories_.Leave();
+    for (const auto& [m, state] : edits.all()) {
+      if (state.generation == memories_[m].generation) continue;
+      if (b != body) return absl::UnimplementedError("a loop's condition that writes to memory");
+      if (!written_set.contains(m))
+        return absl::UnimplementedError("a loop's body writes to memory through a path that is not followed");
     }
     if (b != body) continue;
-    // Keep what was written for the convention.
     for (MemoryId m : written) {
-      MemoryState state = before[m];
-      state.written = memories_[m].written;
-      state.written_home = memories_[m].written_home;
-      state.generation = memories_[m].generation + 1;
-      after_loop_[m] = state;
+      const MemoryState& state = *edits.Find(m);
+      g_.AddResult(b, state.version);
+      if (absolute_access_ && memories_[m].origin != MemoryState::Origin::kFresh && !memories_[m].shared)
+        return absl::UnimplementedError("a loop that writes to an argument that as_strided addresses absolutely");
+      if (!SameGeometry(state.nominal, memories_[m].nominal))
+        return absl::UnimplementedError("memory resized inside a loop");
+      // The convention says what was written.
+      MemoryState& memory = memories_.Edit(m);
+      AddWrites(state, memory);
+      memory.generation = state.generation + 1;
     }
   }
-  for (size_t m = 0; m < num_before; ++m) memories_[m] = before[m];
-  for (MemoryId m : written) {
-    memories_[m] = after_loop_[m];
-    memories_[m].version = g_.AddNodeOutput(n, g_.value(before[m].version).type);
-  }
+  for (MemoryId m : written) memories_.Edit(m).version = g_.AddNodeOutput(n, g_.value(memories_[m].version).type);
   std::vector<MemoryId> copied;
   for (int i = 0; i < num_carried; ++i) {
     const ValueId out = g_.node(n).outputs[i];

@@ -29,6 +29,8 @@
 #include "smelt/functionalize/functional_counterpart.h"
 #include "smelt/functionalize/functionalize.h"
 #include "smelt/functionalize/memory.h"
+#include "smelt/functionalize/memory_table.h"
+#include "smelt/functionalize/scoped_set.h"
 
 namespace smelt {
 
@@ -324,7 +326,7 @@ class Functionalizer {
   Graph& g_;
   const FunctionalizeOptions& options_;
   FunctionalizeResult result_;
-  std::vector<MemoryState> memories_;
+  MemoryTable memories_;
   std::vector<TensorState> tensors_;
   IdMap<ValueId, TensorId> tensor_of_;
   absl::flat_hash_map<ValueId, std::vector<ValueId>> lists_;          // prim::ListConstruct
@@ -340,7 +342,8 @@ class Functionalizer {
   std::vector<std::pair<int, TensorId>> states_;                 // weight, its tensor
   absl::flat_hash_set<MemoryId> shared_states_;
   // The pairs of written and read tensors that have run-time checks: for expanded memory, partial overlap and overlap.
-  absl::flat_hash_set<std::tuple<TensorId, TensorId, OperandSharing>> checked_;
+  using Check = std::tuple<TensorId, TensorId, OperandSharing>;
+  ScopedSet<Check> checked_;
   absl::flat_hash_map<OpName, std::unique_ptr<Operator>> operators_;
   absl::flat_hash_set<std::string> asserted_;  // assumptions on sizes
   bool absolute_access_ = false;
@@ -351,7 +354,6 @@ class Functionalizer {
   std::vector<Attributes> attributes_ = std::vector<Attributes>(256);  // of GeometryAttributes, by offset
   Type last_view_type_;                                                // of TypeOfView
   int block_depth_ = 0;
-  absl::flat_hash_map<MemoryId, MemoryState> after_loop_;
   std::shared_ptr<const SourceLocation> source_;
   std::vector<ValueId> new_outputs_;
   absl::flat_hash_map<ValueId, int> output_index_;

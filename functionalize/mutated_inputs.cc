@@ -21,7 +21,8 @@ namespace smelt {
 
 void Functionalizer::NoteMutations() {
   Convention& c = result_.convention;
-  for (MemoryState& m : memories_) {
+  for (size_t id = 0; id < memories_.size(); ++id) {
+    MemoryState& m = memories_.Edit(static_cast<MemoryId>(id));
     if (m.origin == MemoryState::Origin::kFresh || m.version == m.initial) continue;
     MutatedMemory mutated;
     mutated.memory =

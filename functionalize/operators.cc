@@ -427,7 +427,7 @@ absl::Status Functionalizer::ProcessPure(NodeId n) {
       if (!t.tensor().IsComplete())
         return absl::UnimplementedError(absl::StrCat("the type of %", g_.value(v).name, " is not known"));
       BindFresh(v);
-      memories_.back().copies_storage = copies_storage;
+      memories_.Edit(tensors_[*tensor_of_.Find(v)].memory).copies_storage = copies_storage;
       if (copies_storage) copies_begin_[tensors_[*tensor_of_.Find(v)].memory] = begin;
       if (!at_one.empty()) ShareAtOne(tensors_[*tensor_of_.Find(v)].memory, copied, at_one);
     }

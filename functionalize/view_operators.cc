@@ -363,7 +363,7 @@ absl::Status Functionalizer::Resize(TensorId self, const std::vector<Expr>& size
     return absl::UnimplementedError("resize_ of an argument that may share its storage with another");
   g.sizes = sizes;
   g.strides = strides;
-  MemoryState& m = memories_[tensors_[self].memory];
+  MemoryState& m = memories_.Edit(tensors_[self].memory);
   const Expr need = g.offset + NumElements(g);
   const Expr have = m.nominal.offset + NumElements(m.nominal);
   const bool dense = IsDense(m.nominal, g_.symbols) && m.nominal.dtype == g.dtype;
