@@ -1,12 +1,13 @@
 #include "smelt/pipeline/plans.h"
 
-#include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/alias/alias_pass.h"
 #include "smelt/core/base/cause.h"
@@ -14,18 +15,18 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/ops.h"
 #include "smelt/core/pass/pass_pipeline.h"
-#include "smelt/core/tensor/element_order.h"
 #include "smelt/functionalize/functionalize.h"
 #include "smelt/functionalize/open_composites.h"
 #include "smelt/fuser/fuse.h"
 #include "smelt/fuser/lowered_groups.h"
 #include "smelt/pipeline/alias_agreement.h"
-#include "smelt/pipeline/alias_variants.h"
 #include "smelt/pipeline/argument_strides.h"
+#include "smelt/pipeline/call_effects.h"
 #include "smelt/pipeline/eager_plan.h"
 #include "smelt/pipeline/layout_inference.h"
 #include "smelt/pipeline/passes.h"
 #include "smelt/pipeline/size_one_calls.h"
+#include "smelt/pipeline/specialization.h"
 #include "smelt/pipeline/unsupported.h"
 #include "smelt/pipeline/verify_passes.h"
 #include "smelt/schema/bundle.h"
@@ -33,244 +34,294 @@
 namespace smelt {
 namespace {
 
-struct BuiltVariant {
-  PlanStats plan;
-  fb::OtherStrides other_strides = fb::OtherStrides::Copied;
-  bool takes_any_strides = false;  // of arguments, in every call that the guards let through
-  FunctionalizeResult functional;
-  std::unique_ptr<Graph> pure;
+class PlanSet {
+ public:
+  PlanSet(const Graph& graph, const CompileOptions& options, BundleBuilder& builder, CompileStats& stats,
+          PhaseTimer& timer)
+      : graph_(graph), options_(options), builder_(builder), stats_(stats), timer_(timer), layouts_(graph) {}
+
+  absl::StatusOr<Planned> Build();
+
+ private:
+  // A program whose composites are open: a fork of it is compiled for each specialization that it serves.
+  struct Opened {
+    const Graph* program = nullptr;  // as imported, or for sizes of 1
+    std::unique_ptr<Graph> graph;
+    OpenedComposites decided;
+  };
+  struct Compiled {
+    PlanStats plan;
+    fb::OtherStrides other_strides = fb::OtherStrides::Copied;
+    bool takes_any_strides = false;  // of arguments, in every call that the guards let through
+    FunctionalizeResult functional;
+    std::unique_ptr<Graph> pure;
+  };
+  // How the program runs for distinct arguments.
+  enum class MainPlan { kCompiled, kRefuses, kInOrder };
+
+  absl::StatusOr<MainPlan> BuildMain();
+  // Adds plans for sizes of 1. Returns whether every such call has one.
+  absl::StatusOr<bool> BuildUnitSizes();
+  // Adds plans for arguments that share memory, and the plan in eager order.
+  absl::Status BuildAliasPatterns();
+  absl::Status AddEagerPlanForWritten() {
+    const Convention& convention = main_.functional.convention;
+    return AddEagerPlan(graph_, WrittenArgs(graph_, convention), WrittenStorages(graph_, convention), builder_);
+  }
+
+  // Returns the imported program with the specialization's unit symbols in place.
+  const Graph& ProgramFor(const Specialization& s) const;
+  // Runs PassGroup::kOpen, which depends on the unit symbols and the duplicates alone, once for all specializations
+  // that agree in them.
+  absl::StatusOr<const Opened*> Open(const Specialization& s);
+  // Compiles a plan and adds it. A null timer leaves the phases to the caller.
+  absl::StatusOr<Compiled> Compile(Specialization s, PhaseTimer* timer);
+  PassRunOptions RunOptionsFor(const Graph& program, const Specialization& s, PassContext& context) const;
+  // Returns the rule of the results' layouts for arguments with other strides; null if there is none.
+  const std::vector<int64_t>* ResultRule();
+
+  const Graph& graph_;
+  const CompileOptions& options_;
+  BundleBuilder& builder_;
+  CompileStats& stats_;
+  PhaseTimer& timer_;
+  const LayoutInference layouts_;
+  SizeOneCalls of_one_;
+  std::optional<absl::StatusOr<std::vector<int64_t>>> result_rule_;
+  std::map<std::pair<std::set<std::string>, std::vector<int>>, Opened> opened_;  // by unit symbols and duplicates
+  Compiled main_;
+  Planned out_;
 };
 
-// Runs PassGroup::kOpen. `duplicates` says which arguments are one tensor.
-absl::StatusOr<OpenedComposites> Open(Graph& g, const DuplicatesLayer& duplicates, const CompileOptions& options) {
+const std::vector<int64_t>* PlanSet::ResultRule() {
+  if (!result_rule_) result_rule_ = layouts_.RuleOfResults();
+  return result_rule_->ok() ? &**result_rule_ : nullptr;
+}
+
+const Graph& PlanSet::ProgramFor(const Specialization& s) const {
+  for (const SizeOneProgram& program : of_one_.programs) {
+    if (program.symbols == s.unit_symbols) return *program.graph;
+  }
+  return graph_;
+}
+
+absl::StatusOr<const PlanSet::Opened*> PlanSet::Open(const Specialization& s) {
+  std::vector<int> duplicates;
+  for (DistinctIndex d : s.alias.duplicates.inner_of_outer) duplicates.push_back(d.value());
+  const auto key = std::make_pair(s.unit_symbols, std::move(duplicates));
+  if (const auto it = opened_.find(key); it != opened_.end()) return &it->second;
+  Opened opened;
+  opened.program = &ProgramFor(s);
+  opened.graph = opened.program->Clone();
   PassContext context;
-  context.Get<FunctionalizeOptions>().duplicates = duplicates;
+  context.Get<FunctionalizeOptions>().duplicates = s.alias.duplicates;
   PassRunOptions run;
-  run.disabled = options.disabled_passes;
-  run.after_pass = [&options](const Pass& pass, const Graph& after, const PassRecord&) {
-    if (options.on_pass) options.on_pass(pass.name, after);
+  run.disabled = options_.disabled_passes;
+  run.after_pass = [this](const Pass& pass, const Graph& after, const PassRecord&) {
+    if (options_.on_pass) options_.on_pass(pass.name, after);
     return absl::OkStatus();
   };
-  SMELT_RETURN_IF_ERROR(PassesOf({PassGroup::kOpen}).Run(g, context, run));
-  return context.Get<OpenedComposites>();
+  SMELT_RETURN_IF_ERROR(PassesOf({PassGroup::kOpen}).Run(*opened.graph, context, run));
+  opened.decided = context.Get<OpenedComposites>();
+  return &opened_.emplace(key, std::move(opened)).first->second;
 }
 
 // Dumps, and with `verify` the evaluator and the alias database, after each pass that may have changed the graph.
-PassRunOptions RunOptionsFor(const CompileOptions& options, const Graph& imported, const Variant& v,
-                             PassContext& context) {
+PassRunOptions PlanSet::RunOptionsFor(const Graph& program, const Specialization& s, PassContext& context) const {
   PassRunOptions run;
-  run.disabled = options.disabled_passes;
+  run.disabled = options_.disabled_passes;
   // The evaluator can follow the plan for distinct and for duplicate arguments; shared memory is the runtime's own
   // test.
-  const bool evaluate = options.verify && !v.functionalize.overlapping;
-  run.after_pass = [&options, &imported, &context, evaluate](const Pass& pass, const Graph& g,
-                                                             const PassRecord& record) -> absl::Status {
-    if (options.on_pass && !pass.is_analysis) options.on_pass(pass.name, g);
+  const bool evaluate = options_.verify && !s.alias.arguments_overlap;
+  run.after_pass = [this, &program, &context, evaluate](const Pass& pass, const Graph& g,
+                                                        const PassRecord& record) -> absl::Status {
+    if (options_.on_pass && !pass.is_analysis) options_.on_pass(pass.name, g);
     if (!record.changed && pass.is_optional) return absl::OkStatus();
-    if (const AliasDb* alias = LiveAliasDb(context); options.verify && alias != nullptr)
+    if (const AliasDb* alias = LiveAliasDb(context); options_.verify && alias != nullptr)
       SMELT_RETURN_IF_ERROR(Annotate(alias->Verify(), absl::StrCat("the alias database after ", pass.name)));
     if (!evaluate) return absl::OkStatus();
-    return VerifyPass(imported, g, context.Get<FunctionalizeResult>().convention, pass.name);
+    return VerifyPass(program, g, context.Get<FunctionalizeResult>().convention, pass.name);
   };
   return run;
 }
 
-// Builds a plan from a graph whose composites are open. `decided` are the choices that opening them made.
-absl::StatusOr<BuiltVariant> BuildVariant(const Graph& imported, const Graph& opened, const OpenedComposites& decided,
-                                          const Variant& v, const CompileOptions& options, BundleBuilder& builder,
-                                          PhaseTimer* timer) {
-  BuiltVariant out;
-  out.pure = opened.Clone();
+absl::StatusOr<PlanSet::Compiled> PlanSet::Compile(Specialization s, PhaseTimer* timer) {
+  SMELT_ASSIGN_OR_RETURN(const Opened* opened, Open(s));
+  if (timer != nullptr) timer->End("open");
+  Compiled out;
+  out.pure = opened->graph->Clone();
   Graph& g = *out.pure;
+  const bool is_distinct = s.kind() == fb::VariantKind::Distinct;
   PassContext context;
-  context.Get<AliasDb::Options>().distinct_inputs = !v.functionalize.overlapping;
-  context.Get<FuseOptions>().verify = options.verify;
-  FunctionalizeOptions& functionalize = context.Put(v.functionalize);
+  context.Get<AliasDb::Options>().distinct_inputs = !s.alias.arguments_overlap;
+  context.Get<FuseOptions>().verify = options_.verify;
+  FunctionalizeOptions& functionalize = context.Put(FunctionalizeOptionsFor(s));
   std::unique_ptr<AliasAgreement> agreement;
-  if (options.verify && v.kind == fb::VariantKind::Distinct) {
-    agreement = std::make_unique<AliasAgreement>(opened);
+  if (options_.verify && is_distinct) {
+    agreement = std::make_unique<AliasAgreement>(*opened->graph);
     functionalize.on_operand = [&](ValueId tensor, int memory) { agreement->Add(tensor, memory); };
   }
-  const PassRunOptions run = RunOptionsFor(options, imported, v, context);
+  const PassRunOptions run = RunOptionsFor(*opened->program, s, context);
   SMELT_RETURN_IF_ERROR(PassesOf({PassGroup::kPure}).Run(g, context, run));
   if (agreement != nullptr) SMELT_RETURN_IF_ERROR(agreement->status());
   if (timer != nullptr) timer->End("functionalize");
-  const PassPipeline kernels = options.fuse ? PassesOf({PassGroup::kExpand, PassGroup::kFuse, PassGroup::kLayout})
-                                            : PassesOf({PassGroup::kExpand});
+  const PassPipeline kernels = options_.fuse ? PassesOf({PassGroup::kExpand, PassGroup::kFuse, PassGroup::kLayout})
+                                             : PassesOf({PassGroup::kExpand});
   SMELT_RETURN_IF_ERROR(kernels.Run(g, context, run));
   if (timer != nullptr) timer->End("fuse");
   WorksOnPass("plan");
   out.functional = std::move(context.Get<FunctionalizeResult>());
-  BundleBuilder::PlanOptions plan = v.plan;
+  const Convention& convention = out.functional.convention;
+  AddSharingGuards(out.functional.at_least_two, s);
+  BundleBuilder::PlanOptions plan = PlanOptionsFor(s);
   plan.lowered = &context.Get<LoweredGroups>();
-  if (plan.exported_strides && !v.functionalize.overlapping)
-    plan.other_strides = OtherStridesOf(opened, decided, out.functional.convention);
-  if (plan.other_strides != fb::OtherStrides::Copied && v.result_rule && !StridesAreSeen(opened) &&
-      ReturnsNewMemoryOnly(out.functional.convention)) {
-    if (const std::vector<int64_t>* rule = v.result_rule(); rule != nullptr) {
+  if (plan.exported_strides && !s.alias.arguments_overlap)
+    plan.other_strides = OtherStridesOf(*opened->graph, opened->decided, convention);
+  if (is_distinct && plan.other_strides != fb::OtherStrides::Copied && !StridesAreSeen(*opened->graph) &&
+      ReturnsNewMemoryOnly(convention)) {
+    if (const std::vector<int64_t>* rule = ResultRule(); rule != nullptr) {
       plan.result_rule = *rule;
       plan.other_strides = fb::OtherStrides::CopiedInOrder;
     }
   }
   out.takes_any_strides = plan.other_strides == fb::OtherStrides::Copied || !plan.result_rule.empty();
   if (plan.exported_strides) out.other_strides = plan.other_strides;
-  for (const std::string& symbol : out.functional.at_least_two) {
-    plan.guards.push_back({Expr(1), Expr::Symbol(symbol), fb::ExprOp::Lt,
-                           absl::StrCat("the size ", symbol, " is 1, expected at least 2: PyTorch then shares memory ",
-                                        "that otherwise is copied, and the program shows it")});
-  }
-  SMELT_ASSIGN_OR_RETURN(out.plan, builder.AddPlan(g, out.functional.convention, plan));
+  SMELT_ASSIGN_OR_RETURN(out.plan, builder_.AddPlan(g, convention, plan));
   if (timer != nullptr) timer->End("plan");
   return out;
+}
+
+absl::StatusOr<PlanSet::MainPlan> PlanSet::BuildMain() {
+  Specialization s = DistinctArguments();
+  AddSizeGuards(of_one_, s);
+  absl::StatusOr<Compiled> main = Compile(std::move(s), &timer_);
+  if (main.ok()) {
+    main_ = *std::move(main);
+    return MainPlan::kCompiled;
+  }
+  const absl::Status& built = main.status();
+  const auto add_eager_plan = [&] {
+    const EagerWrites writes = FindEagerWrites(graph_);
+    return AddEagerPlan(graph_, writes.args, writes.storages, builder_);
+  };
+  // PyTorch itself refuses the program (a write to expanded memory, say), so the bundle refuses each call. In a branch
+  // or a loop PyTorch refuses it only when it gets there, which eager order shows.
+  if (absl::IsFailedPrecondition(built)) {
+    const bool has_blocks = absl::c_any_of(graph_.AllNodes(), [&](NodeId n) { return !graph_.node(n).blocks.empty(); });
+    const bool when_run = has_blocks && add_eager_plan().ok();
+    if (!when_run) builder_.AddRefusal(std::string(built.message()), "");
+    return MainPlan::kRefuses;
+  }
+  // A program that cannot be made pure runs in eager order.
+  const bool depends_on_order = absl::IsUnimplemented(built) && CauseOf(built) == Cause::kDependsOnOrder;
+  if (depends_on_order || (!absl::IsUnimplemented(built) && !absl::IsInvalidArgument(built))) return built;
+  const absl::Status eager = add_eager_plan();
+  // An obstacle to both plans is reported once.
+  if (!eager.ok() && (eager.message() == built.message() || IsListOfUnsupported(built))) return built;
+  if (!eager.ok())
+    return absl::UnimplementedError(absl::StrCat(built.message(), "; in eager order: ", eager.message()));
+  stats_.eager_order = std::string(built.message());
+  return MainPlan::kInOrder;
+}
+
+absl::StatusOr<bool> PlanSet::BuildUnitSizes() {
+  const std::set<std::string>& at_least_two = main_.functional.at_least_two;
+  const bool more = absl::c_any_of(at_least_two, [&](const std::string& s) { return of_one_.symbols.count(s) == 0; });
+  if (more) of_one_ = FindSizeOneCalls(graph_, layouts_, at_least_two);
+  bool all = of_one_.IsNone();
+  for (const SizeOneProgram& program : of_one_.programs) {
+    Specialization s = DistinctArguments();
+    s.unit_symbols = program.symbols;
+    AddSizeGuards(of_one_, s);
+    const absl::Status one = Compile(std::move(s), nullptr).status();
+    if (absl::IsInternal(one) && options_.verify) return one;
+    all = all || (one.ok() && of_one_.symbols.size() == 1 && of_one_.few.empty() && of_one_.never_empty.empty());
+  }
+  return all;
+}
+
+absl::Status PlanSet::BuildAliasPatterns() {
+  const Convention& convention = main_.functional.convention;
+  SMELT_ASSIGN_OR_RETURN(const Opened* opened, Open(DistinctArguments()));
+  std::vector<Specialization> specializations;
+  if (graph_.written_at_the_end) {
+    out_.refused.push_back(
+        "after run_decompositions() the archive does not say what is read before and what after a write");
+  } else {
+    specializations = DuplicateArguments(graph_, convention);
+    specializations.push_back(OverlappingArguments(graph_, opened->decided, convention, out_.strides_of_ones));
+  }
+  const auto compile = [&](Specialization s) {
+    AddSizeGuards(of_one_, s);
+    return Compile(std::move(s), nullptr).status();
+  };
+  for (const Specialization& s : specializations) {
+    absl::Status built = compile(s);
+    // The plan does not hold for any strides, but perhaps for those of the export.
+    if (!built.ok() && s.layouts == Specialization::ArgumentLayouts::kAny) {
+      OpenedComposites fixed = opened->decided;
+      fixed.strides_decide = true;
+      built = compile(OverlappingArguments(graph_, fixed, convention, out_.strides_of_ones));
+    }
+    if (built.ok()) continue;
+    if (absl::IsInternal(built) && options_.verify) return built;
+    // Such a call is refused when it comes, with the reason.
+    out_.refused.push_back(std::string(built.message()));
+    stats_.uncompiled_variants.push_back(
+        absl::StrCat(s.alias.arguments_overlap ? "overlap" : "duplicate", ": ", built.message()));
+  }
+  // Behind them comes the plan that is right for every pattern.
+  const absl::Status eager = AddEagerPlanForWritten();
+  if (eager.ok()) {
+    if (!graph_.written_at_the_end) out_.refused.clear();
+  } else {
+    out_.refused.push_back(std::string(eager.message()));
+    stats_.uncompiled_variants.push_back(absl::StrCat("eager-order: ", eager.message()));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Planned> PlanSet::Build() {
+  stats_.nodes = absl::c_count_if(graph_.AllNodes(), [&](NodeId n) { return graph_.node(n).op != op::kPrimConstant; });
+  of_one_ = FindSizeOneCalls(graph_, layouts_, {});
+  SMELT_ASSIGN_OR_RETURN(const MainPlan kind, BuildMain());
+  stats_.mutations_removed = main_.functional.mutations_removed;
+  stats_.fusion_groups = main_.plan.launches;
+  stats_.distinct_kernels = main_.plan.distinct_kernels;
+  stats_.library_calls = main_.plan.library_calls;
+  out_.main_uses = builder_.kernel_uses();
+  if (options_.variants == AliasVariants::kNone) out_.refused.push_back("compiled with --alias-variants=none");
+  if (kind != MainPlan::kCompiled) {
+    out_.pure = graph_.Clone();
+    return std::move(out_);
+  }
+  SMELT_ASSIGN_OR_RETURN(const bool all_unit_sizes, BuildUnitSizes());
+  out_.strides_of_ones = ArgumentsWithStridesOfOnes(graph_, layouts_);
+  if (!main_.takes_any_strides) out_.any_strides = ArgumentsOfAnyStrides(graph_, layouts_);
+  const size_t num_tensors = TensorArgs(graph_).size();
+
+  const Convention& convention = main_.functional.convention;
+  const bool sharing_shows =
+      options_.variants == AliasVariants::kAll ||
+      (options_.variants == AliasVariants::kAuto && (Mutates(convention) || ReturnsViews(convention)));
+  if (sharing_shows && num_tensors > 0) {
+    SMELT_RETURN_IF_ERROR(BuildAliasPatterns());
+    timer_.End("variants");
+  } else if (options_.variants != AliasVariants::kNone) {
+    const bool may_lie_otherwise = !main_.takes_any_strides && out_.any_strides.size() < num_tensors;
+    // If such a call cannot run in eager order, the guard refuses it.
+    if (!all_unit_sizes || !out_.strides_of_ones.empty() || main_.functional.assumes || may_lie_otherwise)
+      AddEagerPlanForWritten().IgnoreError();
+  }
+  out_.pure = std::move(main_.pure);
+  return std::move(out_);
 }
 
 }  // namespace
 
 absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& options, BundleBuilder& builder,
                                    CompileStats& stats, PhaseTimer& timer) {
-  Planned out;
-  const std::vector<NodeId> nodes = graph.AllNodes();
-  for (NodeId n : nodes) stats.nodes += graph.node(n).op != op::kPrimConstant;
-
-  BuiltVariant main;
-  OpenedComposites decided;
-  const std::unique_ptr<Graph> opened = graph.Clone();
-  const LayoutInference layouts(graph);
-  SizeOneCalls of_one = FindSizeOneCalls(graph, layouts, {});
-  const auto others = [&](Variant v) {
-    AddSizeGuards(of_one, {}, v);
-    return v;
-  };
-  std::optional<absl::StatusOr<std::vector<int64_t>>> rule;
-  const auto result_rule = [&]() -> const std::vector<int64_t>* {
-    if (!rule) rule = layouts.RuleOfResults();
-    return rule->ok() ? &**rule : nullptr;
-  };
-  auto build_main = [&]() -> absl::Status {
-    SMELT_ASSIGN_OR_RETURN(decided, Open(*opened, {}, options));
-    timer.End("open");
-    Variant v;
-    v.result_rule = result_rule;
-    SMELT_ASSIGN_OR_RETURN(main, BuildVariant(graph, *opened, decided, others(v), options, builder, &timer));
-    return absl::OkStatus();
-  };
-  const absl::Status built = build_main();
-  // PyTorch itself refuses the program (a write to expanded memory, say), so the bundle refuses each call.
-  const bool refuses = absl::IsFailedPrecondition(built);
-  // A program that cannot be made pure runs in eager order.
-  const bool unordered = absl::IsUnimplemented(built) && CauseOf(built) == Cause::kDependsOnOrder;
-  const bool impure = !unordered && (absl::IsUnimplemented(built) || absl::IsInvalidArgument(built));
-  // In a branch or a loop PyTorch refuses it only when it gets there, which eager order shows.
-  const auto has_blocks = [&](NodeId n) { return !graph.node(n).blocks.empty(); };
-  const bool perhaps = refuses && std::any_of(nodes.begin(), nodes.end(), has_blocks);
-  if (refuses) {
-    const EagerWrites writes = FindEagerWrites(graph);
-    const bool when_run = perhaps && AddEagerPlan(graph, writes.args, writes.storages, builder).ok();
-    if (!when_run) builder.AddRefusal(std::string(built.message()), "");
-  } else if (impure) {
-    const EagerWrites writes = FindEagerWrites(graph);
-    const absl::Status eager = AddEagerPlan(graph, writes.args, writes.storages, builder);
-    // An obstacle to both plans is reported once.
-    if (!eager.ok() && (eager.message() == built.message() || IsListOfUnsupported(built))) return built;
-    if (!eager.ok())
-      return absl::UnimplementedError(absl::StrCat(built.message(), "; in eager order: ", eager.message()));
-    stats.eager_order = std::string(built.message());
-  } else {
-    SMELT_RETURN_IF_ERROR(built);
-  }
-  if (refuses || impure) main.pure = graph.Clone();
-  stats.mutations_removed = main.functional.mutations_removed;
-  stats.fusion_groups = main.plan.launches;
-  stats.distinct_kernels = main.plan.distinct_kernels;
-  stats.library_calls = main.plan.library_calls;
-  out.main_uses = builder.kernel_uses();
-
-  // Calls with a size of 1 that need another program.
-  bool all_of_one = true;  // have a plan
-  if (!refuses && !impure) {
-    const std::set<std::string>& at_least_two = main.functional.at_least_two;
-    const bool more = std::any_of(at_least_two.begin(), at_least_two.end(),
-                                  [&](const std::string& s) { return of_one.symbols.count(s) == 0; });
-    if (more) of_one = FindSizeOneCalls(graph, layouts, at_least_two);
-    all_of_one = of_one.IsNone();
-    for (const SizeOneProgram& program : of_one.programs) {
-      auto build = [&]() -> absl::Status {
-        const std::unique_ptr<Graph> copy = program.graph->Clone();
-        SMELT_ASSIGN_OR_RETURN(const OpenedComposites of_copy, Open(*copy, {}, options));
-        Variant v;
-        v.result_rule = result_rule;
-        AddSizeGuards(of_one, program.symbols, v);
-        return BuildVariant(*program.graph, *copy, of_copy, v, options, builder, nullptr).status();
-      };
-      const absl::Status one = build();
-      if (absl::IsInternal(one) && options.verify) return one;
-      all_of_one =
-          all_of_one || (one.ok() && of_one.symbols.size() == 1 && of_one.few.empty() && of_one.never_empty.empty());
-    }
-  }
-
-  bool may_lie_otherwise = false;  // than any plan so far takes
-  if (!refuses && !impure) {
-    out.strides_of_ones = ArgumentsWithStridesOfOnes(graph, layouts);
-    if (!main.takes_any_strides) out.any_strides = ArgumentsOfAnyStrides(graph, layouts);
-    may_lie_otherwise = !main.takes_any_strides && out.any_strides.size() < TensorArgs(graph).size();
-  }
-
-  // Other alias patterns. One that cannot be compiled is refused at run time, with the reason.
-  const Convention& convention = main.functional.convention;
-  const bool wanted = !refuses && !impure &&
-                      (options.variants == AliasVariants::kAll ||
-                       (options.variants == AliasVariants::kAuto && (Mutates(convention) || ReturnsViews(convention))));
-  if (options.variants == AliasVariants::kNone) out.refused.push_back("compiled with --alias-variants=none");
-  if (wanted && !TensorArgs(graph).empty()) {
-    std::vector<Variant> variants;
-    if (graph.written_at_the_end) {
-      out.refused.push_back(
-          "after run_decompositions() the archive does not say what is read before and what after a write");
-    } else {
-      variants = DuplicateVariants(graph, convention);
-      variants.push_back(OverlapVariant(graph, decided, convention, out.strides_of_ones));
-    }
-    for (const Variant& v : variants) {
-      auto build = [&]() -> absl::StatusOr<BuiltVariant> {
-        if (v.kind != fb::VariantKind::Duplicate)
-          return BuildVariant(graph, *opened, decided, others(v), options, builder, nullptr);
-        const std::unique_ptr<Graph> merged = graph.Clone();
-        SMELT_ASSIGN_OR_RETURN(const OpenedComposites of_merged, Open(*merged, v.functionalize.duplicates, options));
-        return BuildVariant(graph, *merged, of_merged, others(v), options, builder, nullptr);
-      };
-      auto variant = build();
-      if (!variant.ok() && v.functionalize.symbolic_strides) {
-        // The plan does not hold for any strides, but perhaps for those of the export.
-        OpenedComposites fixed = decided;
-        fixed.strides_decide = true;
-        variant =
-            BuildVariant(graph, *opened, fixed, others(OverlapVariant(graph, fixed, convention, out.strides_of_ones)),
-                         options, builder, nullptr);
-      }
-      if (variant.ok()) continue;
-      if (absl::IsInternal(variant.status()) && options.verify) return variant.status();
-      out.refused.push_back(std::string(variant.status().message()));
-      stats.uncompiled_variants.push_back(absl::StrCat(v.kind == fb::VariantKind::Duplicate ? "duplicate" : "overlap",
-                                                       ": ", variant.status().message()));
-    }
-    // Behind them comes the plan that is right for every pattern.
-    const absl::Status eager =
-        AddEagerPlan(graph, WrittenArgs(graph, convention), WrittenStorages(graph, convention), builder);
-    if (eager.ok()) {
-      if (!graph.written_at_the_end) out.refused.clear();
-    } else {
-      out.refused.push_back(std::string(eager.message()));
-      stats.uncompiled_variants.push_back(absl::StrCat("eager-order: ", eager.message()));
-    }
-    timer.End("variants");
-  } else if ((!all_of_one || !out.strides_of_ones.empty() || main.functional.assumes || may_lie_otherwise) &&
-             options.variants != AliasVariants::kNone) {
-    // If such a call cannot run in eager order, the guard refuses it.
-    AddEagerPlan(graph, WrittenArgs(graph, convention), WrittenStorages(graph, convention), builder).IgnoreError();
-  }
-  out.pure = std::move(main.pure);
-  return out;
+  return PlanSet(graph, options, builder, stats, timer).Build();
 }
 
 }  // namespace smelt
