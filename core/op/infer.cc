@@ -407,9 +407,88 @@ absl::StatusOr<Outputs> InferOwn(const OpCall& call, SymbolicDecide& decide, con
   return std::move(c.out);
 }
 
+// --- calls that were inferred before ---
+//
+// The layers of a model, its specializations and the probes of its layouts make the same calls many times. A call whose
+// sizes and numbers are all constants has the same results wherever it stands: no symbol's range decides anything.
+
+void AppendBytes(const void* data, size_t bytes, std::string& key) {
+  key.append(static_cast<const char*>(data), bytes);
+}
+
+// Appends a constant; false for another expression.
+bool AppendConstant(const Expr& e, std::string& key) {
+  const std::optional<int64_t> value = e.Constant();
+  if (value) AppendBytes(&*value, sizeof *value, key);
+  return value.has_value();
+}
+
+bool AppendConstants(const std::vector<Expr>& list, std::string& key) {
+  const size_t size = list.size();
+  AppendBytes(&size, sizeof size, key);
+  return std::all_of(list.begin(), list.end(), [&](const Expr& e) { return AppendConstant(e, key); });
+}
+
+// Appends everything that inference may ask of an argument; false if it is not all constant.
+bool AppendArgument(const OpArg& a, std::string& key) {
+  key.push_back(static_cast<char>(a.kind));
+  switch (a.kind) {
+    case OpArg::Kind::kNone:
+      return true;
+    case OpArg::Kind::kTensor:
+      if (!a.tensor.IsComplete()) return false;
+      key.push_back(static_cast<char>(*a.tensor.dtype));
+      return AppendConstants(*a.tensor.sizes, key) && AppendConstants(*a.tensor.strides, key);
+    case OpArg::Kind::kInt:
+      return a.known && AppendConstant(a.expr, key);
+    case OpArg::Kind::kFloat:
+    case OpArg::Kind::kBool:
+      AppendBytes(&a.number, sizeof a.number, key);
+      return a.known;
+    case OpArg::Kind::kIntList:
+      return a.known && a.elements.empty() && AppendConstants(a.ints, key);
+    default:
+      return false;
+  }
+}
+
+// Returns "" if the call's results may depend on more than itself. The operators of a user are declared per model.
+std::string KeyOfCall(const OpCall& call) {
+  if (!absl::StartsWith(call.op().name(), "aten::")) return "";
+  std::string key = absl::StrCat(call.op().full(), "(");
+  for (const OpArg& a : call.args()) {
+    if (!AppendArgument(a, key)) return "";
+  }
+  return key;
+}
+
+bool IsConstant(const Type& type) {
+  if (!type.IsTensor()) return type.kind() != TypeKind::kList && type.kind() != TypeKind::kTuple;
+  const auto constant = [](const Expr& e) { return e.IsConstant(); };
+  const TensorType& t = type.tensor();
+  return t.IsComplete() && std::all_of(t.sizes->begin(), t.sizes->end(), constant) &&
+         std::all_of(t.strides->begin(), t.strides->end(), constant);
+}
+
+bool AreConstant(const Outputs& outputs) {
+  return std::all_of(outputs.begin(), outputs.end(), [](const InferredOutput& o) {
+    return o.elements.empty() && IsConstant(o.type) && (!o.expr || o.expr->IsConstant());
+  });
+}
+
 absl::StatusOr<Outputs> Infer(const OpCall& call, SymbolicDecide& decide, const SymbolRanges& ranges) {
+  constexpr size_t kMaxCalls = 4096;
+  thread_local absl::flat_hash_map<std::string, Outputs> known;
+  const std::string key = KeyOfCall(call);
+  if (!key.empty()) {
+    if (const auto it = known.find(key); it != known.end()) return it->second;
+  }
   SMELT_ASSIGN_OR_RETURN(Outputs outputs, InferOwn(call, decide, ranges));
   op_internal::ApplyLayoutRules(call, decide, outputs);
+  if (!key.empty() && AreConstant(outputs)) {
+    if (known.size() == kMaxCalls) known.clear();
+    known.emplace(key, outputs);
+  }
   return outputs;
 }
 

@@ -60,6 +60,35 @@ TEST(InferTest, ACompositeHasTheTypesOfWhatItDecomposesInto) {
   EXPECT_EQ(TypeOf(*g, "z"), "BFloat16(2, 3, strides=[3, 1])");
 }
 
+TEST(InferTest, CallsThatDifferInOneArgumentKeepTheirOwnTypes) {
+  // Calls of constants are inferred once: each of these differs from an earlier one in one thing that decides its type.
+  auto g = Infer(R"(graph(%x : Float(2, 3, strides=[3, 1]), %t : Float(2, 3, strides=[1, 2]),
+                          %h : Half(2, 3, strides=[3, 1]), %l : Float(2, 4, strides=[4, 1])):
+    %none : NoneType = prim::Constant()
+    %0 : int[] = prim::Constant[value=[0]]()
+    %1 : int[] = prim::Constant[value=[1]]()
+    %no : bool = prim::Constant[value=0]()
+    %yes : bool = prim::Constant[value=1]()
+    %double : int = prim::Constant[value=7]()
+    %a : Tensor = aten::sum(%x, %1, %no, %none)
+    %b : Tensor = aten::sum(%x, %0, %no, %none)
+    %c : Tensor = aten::sum(%x, %1, %yes, %none)
+    %d : Tensor = aten::sum(%x, %1, %no, %double)
+    %e : Tensor = aten::sum(%h, %1, %no, %none)
+    %f : Tensor = aten::sum(%l, %0, %no, %none)
+    %p : Tensor = aten::relu(%x)
+    %q : Tensor = aten::relu(%t)
+    return (%a, %b, %c, %d, %e, %f, %p, %q))");
+  EXPECT_EQ(TypeOf(*g, "a"), "Float(2, strides=[1])");
+  EXPECT_EQ(TypeOf(*g, "b"), "Float(3, strides=[1])");
+  EXPECT_EQ(TypeOf(*g, "c"), "Float(2, 1, strides=[1, 1])");
+  EXPECT_EQ(TypeOf(*g, "d"), "Double(2, strides=[1])");
+  EXPECT_EQ(TypeOf(*g, "e"), "Half(2, strides=[1])");
+  EXPECT_EQ(TypeOf(*g, "f"), "Float(4, strides=[1])");
+  EXPECT_EQ(TypeOf(*g, "p"), "Float(2, 3, strides=[3, 1])");
+  EXPECT_EQ(TypeOf(*g, "q"), "Float(2, 3, strides=[1, 2])");
+}
+
 std::string ErrorOf(absl::string_view text) {
   ParseOptions options;
   options.resolve_overload = ResolveOverload;
