@@ -12,6 +12,11 @@ namespace smelt {
 // `original` run eagerly and `pure` under its convention, on the same random arguments (of the example's sizes), must
 // agree in outputs, arguments and states. Otherwise returns Internal with `pass`. Programs that eager execution refuses
 // on random data (an index out of range) are not compared.
+//
+// A pass may change the order of floating-point operations, and a graph may amplify the difference. Elements that differ
+// by more than the dtype's tolerance are judged by the graph's own arithmetic: `original` runs several times more with
+// each value that it computes, and each argument, off by its last place. A difference far beyond what that does to the
+// element is no rounding.
 absl::Status VerifyPass(const Graph& original, const Graph& pure, const Convention& convention, absl::string_view pass);
 
 // Does the same for two graphs with one calling convention: `before` and `after` a pass that changes no convention.
