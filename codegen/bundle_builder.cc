@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/codegen/bundle_tables.h"
 #include "smelt/codegen/plan_builder.h"
@@ -181,17 +182,30 @@ std::vector<ValueId> UserInputs(const Graph& g) {
   return user;
 }
 
-// Returns whether `name` is a property of argument `a` itself: its offset or a stride.
-bool IsAddressSymbol(const std::string& name, const Value& v, int a, fb::SymbolDefT& def) {
-  if (name == v.name + ".offset") {
+// The user's arguments, in order and by name.
+struct UserArguments {
+  explicit UserArguments(const Graph& g) : values(UserInputs(g)) {
+    for (size_t a = 0; a < values.size(); ++a) by_name[g.value(values[a]).name] = static_cast<int>(a);
+  }
+  std::vector<ValueId> values;
+  absl::flat_hash_map<std::string, int> by_name;
+};
+
+// Returns whether `name` is a property of an argument itself: its offset or a stride.
+bool IsAddressSymbol(const Graph& g, const std::string& name, const UserArguments& user, fb::SymbolDefT& def) {
+  const size_t dot = name.rfind('.');
+  const auto it = dot == std::string::npos ? user.by_name.end() : user.by_name.find(name.substr(0, dot));
+  if (it == user.by_name.end()) return false;
+  if (name.substr(dot) == ".offset") {
     def.source = fb::SymbolSource::ArgOffset;
-    def.arg = a;
+    def.arg = it->second;
     return true;
   }
-  for (int d = 0; v.type.IsTensor() && d < v.type.tensor().rank(); ++d) {
-    if (name != absl::StrCat(v.name, ".stride", d)) continue;
+  const Type& type = g.value(user.values[it->second]).type;
+  for (int d = 0; type.IsTensor() && d < type.tensor().rank(); ++d) {
+    if (name.substr(dot) != absl::StrCat(".stride", d)) continue;
     def.source = fb::SymbolSource::ArgStride;
-    def.arg = a;
+    def.arg = it->second;
     def.dim = d;
     return true;
   }
@@ -236,10 +250,9 @@ bool IsSizeSymbol(const std::string& name, const Value& v, int a, bool linear, f
 }
 
 // Finds the source of a symbol's value. Returns false if there is none.
-bool FindSource(const Graph& g, const std::string& name, const std::vector<ValueId>& user, fb::SymbolDefT& def) {
-  for (size_t a = 0; a < user.size(); ++a) {
-    if (IsAddressSymbol(name, g.value(user[a]), static_cast<int>(a), def)) return true;
-  }
+bool FindSource(const Graph& g, const std::string& name, const UserArguments& arguments, fb::SymbolDefT& def) {
+  if (IsAddressSymbol(g, name, arguments, def)) return true;
+  const std::vector<ValueId>& user = arguments.values;
   for (bool linear : {false, true}) {
     for (size_t a = 0; a < user.size(); ++a) {
       const Value& v = g.value(user[a]);
@@ -262,9 +275,9 @@ bool FindSource(const Graph& g, const std::string& name, const std::vector<Value
 // number in every call.
 void DefineValuesOfInts(BundleTables& tables, fb::BundleT& bundle) {
   const Graph& g = tables.signature;
-  const std::vector<ValueId> user = UserInputs(g);
-  for (size_t a = 0; a < user.size(); ++a) {
-    const Value& v = g.value(user[a]);
+  const UserArguments user(g);
+  for (size_t a = 0; a < user.values.size(); ++a) {
+    const Value& v = g.value(user.values[a]);
     if (v.type.kind() != TypeKind::kInt || !v.expr || bundle.args[a]->has_constant) continue;
     fb::SymbolDefT def;
     const bool is_source = v.expr->IsSymbol() && FindSource(g, v.expr->SymbolName(), user, def) &&
@@ -275,7 +288,7 @@ void DefineValuesOfInts(BundleTables& tables, fb::BundleT& bundle) {
 
 absl::Status DefineSymbols(const BundleTables& tables, fb::BundleT& bundle) {
   const Graph& g = tables.signature;
-  const std::vector<ValueId> user = UserInputs(g);
+  const UserArguments user(g);
   for (const std::string& name : tables.exprs.symbols()) {
     auto def = std::make_unique<fb::SymbolDefT>();
     def->name = name;
