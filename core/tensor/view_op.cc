@@ -107,15 +107,17 @@ absl::Status NegView(Call<SymbolicDecide>&) { return absl::UnimplementedError("l
 
 // --- other sizes ---
 
-template <typename D>
-absl::Status View(Call<D>& c) {
-  SMELT_ASSIGN_OR_RETURN(const IndexVector<D> sizes, c.arguments.Ints(1));
-  return c.Take(view_rules::View(c.decide, c.base, sizes));
+// Argument 1 gives the sizes, either as a list or as those of a tensor (view_as).
+enum class SizesOf : uint8_t { kList, kTensor };
+
+template <SizesOf from, typename D>
+absl::StatusOr<IndexVector<D>> GivenSizes(const Call<D>& c) {
+  return from == SizesOf::kList ? c.arguments.Ints(1) : c.arguments.SizesOfTensor(1);
 }
 
-template <typename D>
-absl::Status ViewAs(Call<D>& c) {
-  SMELT_ASSIGN_OR_RETURN(const IndexVector<D> sizes, c.arguments.SizesOfTensor(1));
+template <SizesOf from, typename D>
+absl::Status View(Call<D>& c) {
+  SMELT_ASSIGN_OR_RETURN(const IndexVector<D> sizes, GivenSizes<from>(c));
   return c.Take(view_rules::View(c.decide, c.base, sizes));
 }
 
@@ -126,15 +128,9 @@ absl::Status ReshapeTo(Call<D>& c, const IndexVector<D>& sizes) {
   return c.Take(std::move(r.geometry));
 }
 
-template <typename D>
+template <SizesOf from, typename D>
 absl::Status Reshape(Call<D>& c) {
-  SMELT_ASSIGN_OR_RETURN(const IndexVector<D> sizes, c.arguments.Ints(1));
-  return ReshapeTo(c, sizes);
-}
-
-template <typename D>
-absl::Status ReshapeAs(Call<D>& c) {
-  SMELT_ASSIGN_OR_RETURN(const IndexVector<D> sizes, c.arguments.SizesOfTensor(1));
+  SMELT_ASSIGN_OR_RETURN(const IndexVector<D> sizes, GivenSizes<from>(c));
   return ReshapeTo(c, sizes);
 }
 
@@ -174,15 +170,9 @@ absl::Status Unflatten(Call<D>& c) {
   return c.Take(view_rules::View(c.decide, c.base, all));
 }
 
-template <typename D>
+template <SizesOf from, typename D>
 absl::Status Expand(Call<D>& c) {
-  SMELT_ASSIGN_OR_RETURN(const IndexVector<D> sizes, c.arguments.Ints(1));
-  return c.Take(view_rules::Expand(c.decide, c.base, sizes));
-}
-
-template <typename D>
-absl::Status ExpandAs(Call<D>& c) {
-  SMELT_ASSIGN_OR_RETURN(const IndexVector<D> sizes, c.arguments.SizesOfTensor(1));
+  SMELT_ASSIGN_OR_RETURN(const IndexVector<D> sizes, GivenSizes<from>(c));
   return c.Take(view_rules::Expand(c.decide, c.base, sizes));
 }
 
@@ -622,6 +612,7 @@ absl::Status Clone(Call<ConcreteDecide>& c) {
 // --- the table ---
 
 using S = ViewShape;
+constexpr SizesOf kList = SizesOf::kList, kTensor = SizesOf::kTensor;
 constexpr ViewOp kViewOps[] = {
     {"alias detach lift_fresh data", S::kWhole, Alias, Alias},
     {"lift resolve_conj resolve_neg", S::kUnknown, Itself, Itself},
@@ -632,22 +623,22 @@ constexpr ViewOp kViewOps[] = {
     {"prim::data", S::kWhole, nullptr, nullptr},
     {"real", S::kComponent, Real, Real, /*changes_dtype=*/true},
     {"imag", S::kComponent, Imag, Imag, /*changes_dtype=*/true},
-    {"view", S::kNewSpace, View, View},
-    {"view_as", S::kNewSpace, ViewAs, ViewAs},
+    {"view", S::kNewSpace, View<kList>, View<kList>},
+    {"view_as", S::kNewSpace, View<kTensor>, View<kTensor>},
     {"view.dtype", S::kNewSpace, ViewDType, ViewDType, /*changes_dtype=*/true},
     {"view_as_real", S::kNewSpace, ViewAsReal, ViewAsReal, /*changes_dtype=*/true},
     {"view_as_complex", S::kNewSpace, ViewAsComplex, ViewAsComplex, /*changes_dtype=*/true},
-    {"_unsafe_view", S::kNewSpace, Reshape, View},
+    {"_unsafe_view", S::kNewSpace, Reshape<kList>, View<kList>},
     {"unflatten.int", S::kNewSpace, Unflatten, Unflatten},
-    {"reshape", S::kNewSpace, Reshape, nullptr},
-    {"reshape_as", S::kNewSpace, ReshapeAs, nullptr},
+    {"reshape", S::kNewSpace, Reshape<kList>, nullptr},
+    {"reshape_as", S::kNewSpace, Reshape<kTensor>, nullptr},
     {"flatten.using_ints", S::kNewSpace, Flatten, nullptr},
     {"ravel", S::kNewSpace, Ravel, nullptr},
     {"as_strided", S::kAnywhere, AsStrided, AsStrided},
     {"_reshape_alias", S::kAnywhere, ReshapeAlias, ReshapeAlias},
     {"_nested_view_from_buffer", S::kAnywhere, nullptr, nullptr},
-    {"expand broadcast_to", S::kRepeats, Expand, Expand},
-    {"expand_as", S::kRepeats, ExpandAs, ExpandAs},
+    {"expand broadcast_to", S::kRepeats, Expand<kList>, Expand<kList>},
+    {"expand_as", S::kRepeats, Expand<kTensor>, Expand<kTensor>},
     {"broadcast_tensors meshgrid", S::kRepeats, nullptr, nullptr},
     {"unfold", S::kRepeats, Unfold, Unfold},
     {"permute", S::kPermute, Permute, Permute},
