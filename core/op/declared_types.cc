@@ -16,14 +16,12 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/effects.h"
 #include "smelt/core/op/infer.h"
+#include "smelt/core/op/layout_rule.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/op/verify.h"
 
 namespace smelt {
-namespace op_internal {
-bool HasOwnRuleOfResized(OpName op);  // of layout_rules.cc
-}  // namespace op_internal
 namespace {
 
 constexpr int kMaxRank = 64;    // PyTorch's

@@ -10,6 +10,7 @@
 #include "smelt/core/op/check_arguments.h"
 #include "smelt/core/op/decompose_rules.h"
 #include "smelt/core/op/infer.h"
+#include "smelt/core/op/layout_rule.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/op/tables.h"
@@ -17,7 +18,6 @@
 namespace smelt {
 
 namespace op_internal {
-bool HasLayoutRule(OpName op);  // of layout_rules.cc
 }  // namespace op_internal
 
 namespace {

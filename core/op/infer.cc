@@ -16,6 +16,7 @@
 #include "smelt/core/op/check_arguments.h"
 #include "smelt/core/op/decompose.h"
 #include "smelt/core/op/infer_rules.h"
+#include "smelt/core/op/layout_rule.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/op/tables.h"
 #include "smelt/core/tensor/view_rules.h"
@@ -23,10 +24,6 @@
 namespace smelt {
 
 namespace op_internal {
-// Defined in layout_rules.cc: the rules of one result, and of all results of a call.
-absl::StatusOr<std::optional<Geo>> LaidOutByRule(const OpCall& call, SymbolicDecide& decide, size_t result,
-                                                 const std::vector<Expr>& sizes);
-void ApplyLayoutRules(const OpCall& call, SymbolicDecide& decide, Outputs& outputs);
 // Defined in decompose.cc: Decompose, except that the results have the strides of the nodes that compute them.
 absl::StatusOr<bool> DecomposeAsItComes(Graph& g, NodeId n);
 }  // namespace op_internal
@@ -484,7 +481,7 @@ absl::StatusOr<Outputs> Infer(const OpCall& call, SymbolicDecide& decide, const 
     if (const auto it = known.find(key); it != known.end()) return it->second;
   }
   SMELT_ASSIGN_OR_RETURN(Outputs outputs, InferOwn(call, decide, ranges));
-  op_internal::ApplyLayoutRules(call, decide, outputs);
+  SMELT_RETURN_IF_ERROR(op_internal::ApplyLayoutRules(call, decide, outputs));
   if (!key.empty() && AreConstant(outputs)) {
     if (known.size() == kMaxCalls) known.clear();
     known.emplace(key, outputs);

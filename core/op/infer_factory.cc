@@ -32,8 +32,7 @@ absl::Status FactorySizes(Ctx& c) {
 
 absl::Status FactoryLike(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType self, TensorArgument(c, 0));
-  SMELT_ASSIGN_OR_RETURN(Format f, FormatArg(c, Format::kPreserve));
-  AddLike(c, DTypeOr(c, *self.dtype), self, f);
+  c.Add(DTypeOr(c, *self.dtype), *self.sizes);
   return absl::OkStatus();
 }
 

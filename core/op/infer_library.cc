@@ -135,12 +135,12 @@ absl::Status Addr(Ctx& c) {
 }
 
 absl::Status NativeGroupNorm(Ctx& c) {
-  SMELT_RETURN_IF_ERROR(LikeInput("input")(c));
+  SMELT_RETURN_IF_ERROR(SameAs("input")(c));
   SMELT_ASSIGN_OR_RETURN(TensorType x, c.call.GetTensor("input"));
-  const auto constant = [](const std::vector<Expr>& v) {
-    return std::all_of(v.begin(), v.end(), [](const Expr& e) { return e.IsConstant(); });
+  const auto decidable = [&](const std::vector<Expr>& v) {
+    return std::all_of(v.begin(), v.end(), [&](const Expr& e) { return c.decide.IsDecidable(e); });
   };
-  if (x.strides && constant(*x.sizes) && constant(*x.strides)) {
+  if (x.strides && decidable(*x.sizes) && decidable(*x.strides)) {
     const Geo g = GeoOf(c.decide, x);
     if (!view_rules::IsContiguous(c.decide, g) && !view_rules::IsChannelsLast(c.decide, g))
       return c.call.Error("Expected X.is_contiguous(memory_format) to be true, but got false.");
@@ -313,15 +313,8 @@ Rule Pool(int n, bool max) {
       o = PoolSize(o, kernel[d], stride[d], padding[d], dilation[d], ceil_mode);
       if (o.IsConstant() && *o.Constant() < 1) return c.call.Error("Output size is too small");
     }
-    if (n == 1 && c.call.op().name() != "aten::max_pool1d") {  // which has a kernel of its own
-      AddAsRow(c, *x.dtype, sizes, SuggestAsRow(c, x));
-      if (max) AddAsRow(c, DType::kInt64, sizes, SuggestAsRow(c, x));
-      return absl::OkStatus();
-    }
-    // avg_pool3d looks at no format.
-    const Format f = n == 1 || (n == 3 && !max) ? Format::kContiguous : Suggest(c, x);
-    c.Add(*x.dtype, sizes, f);
-    if (max) c.Add(DType::kInt64, sizes, f);
+    c.Add(*x.dtype, sizes);
+    if (max) c.Add(DType::kInt64, sizes);
     return absl::OkStatus();
   };
 }
@@ -335,11 +328,7 @@ absl::Status MaxUnpool(Ctx& c) {
   }
   std::vector<Expr> sizes(x.sizes->begin(), x.sizes->end() - dims);
   sizes.insert(sizes.end(), out.begin(), out.end());
-  if (dims == 3) {
-    c.Add(*x.dtype, sizes);
-  } else {
-    c.Add(*x.dtype, sizes, Suggest(c, x));
-  }
+  c.Add(*x.dtype, sizes);
   return absl::OkStatus();
 }
 
@@ -372,14 +361,14 @@ absl::Status Upsample(Ctx& c) {
   if (n < 1 || static_cast<int>(out.size()) != n) return c.call.Error("output_size does not fit the input's rank");
   std::vector<Expr> sizes = *x.sizes;
   for (int d = 0; d < n; ++d) sizes[2 + d] = out[d];
-  c.Add(*x.dtype, sizes, Suggest(c, x));
+  c.Add(*x.dtype, sizes);
   return absl::OkStatus();
 }
 
 absl::Status Sort(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType self, c.call.GetTensor("self"));
-  if (c.call.op().name() != "aten::argsort") AddLike(c, *self.dtype, self, Format::kPreserve);
-  AddLike(c, DType::kInt64, self, Format::kPreserve);
+  if (c.call.op().name() != "aten::argsort") c.Add(*self.dtype, *self.sizes);
+  c.Add(DType::kInt64, *self.sizes);
   return absl::OkStatus();
 }
 
@@ -470,18 +459,17 @@ absl::Status Multinomial(Ctx& c) {
 
 absl::Status NativeDropout(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
-  AddLike(c, *x.dtype, x, Format::kPreserve);
-  AddLike(c, DType::kBool, x, Format::kPreserve);
+  c.Add(*x.dtype, *x.sizes);
+  c.Add(DType::kBool, *x.sizes);
   return absl::OkStatus();
 }
 
 absl::Status ComplexOfParts(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType a, TensorArgument(c, 0));
   SMELT_ASSIGN_OR_RETURN(TensorType b, TensorArgument(c, 1));
-  std::vector<Geo> operands = {GeoOf(c.decide, a), GeoOf(c.decide, b)};
-  auto g = view_rules::PointwiseOutput<SymbolicDecide>(c.decide, operands);
-  if (!g.ok()) return ErrorIn(c.call, g.status());
-  c.AddStrided(*a.dtype == DType::kFloat64 ? DType::kComplex128 : DType::kComplex64, g->sizes, g->strides);
+  auto sizes = view_rules::BroadcastSizes<SymbolicDecide>(c.decide, std::vector<std::vector<Expr>>{*a.sizes, *b.sizes});
+  if (!sizes.ok()) return ErrorIn(c.call, sizes.status());
+  c.Add(*a.dtype == DType::kFloat64 ? DType::kComplex128 : DType::kComplex64, *sizes);
   return absl::OkStatus();
 }
 
@@ -561,7 +549,7 @@ absl::Status PixelShuffle(Ctx& c) {
     s[r - 2] = FloorDiv(s[r - 2], Expr(f));
     s[r - 1] = FloorDiv(s[r - 1], Expr(f));
   }
-  c.Add(*self.dtype, s, Suggest(c, self));
+  c.Add(*self.dtype, s);
   return absl::OkStatus();
 }
 
@@ -723,7 +711,7 @@ void AddLibraryRules(RuleTable& r) {
   AddRule(r, "dot vdot", Dot);
   AddRule(r, "outer ger", Outer);
   AddRule(r, "addr", Addr);
-  AddRule(r, "group_norm rms_norm", LikeInput("input"));
+  AddRule(r, "group_norm rms_norm", SameAs("input"));
   AddRule(r, "native_group_norm", NativeGroupNorm);
   AddRule(r, "convolution _convolution convolution_overrideable", Convolution);
   AddRule(r, "convolution_backward", ConvolutionBackward);
@@ -744,7 +732,7 @@ void AddLibraryRules(RuleTable& r) {
           "_adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward adaptive_max_pool2d_backward "
           "adaptive_max_pool3d_backward reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward "
           "replication_pad1d_backward replication_pad2d_backward replication_pad3d_backward",
-          LikeInput("self"));
+          SameAs("self"));
   AddRule(r, "sort argsort msort", Sort);
   AddRule(r, "topk", Topk);
   AddRule(r, "kthvalue median nanmedian mode", DimReduction);

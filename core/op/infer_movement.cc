@@ -267,7 +267,7 @@ absl::Status ViewScatter(Ctx& c) {
   const Geo g = GeoOf(c.decide, self);
   const auto view = BuildScatteredView(c.call, SymbolicGeometry{*self.dtype, g.sizes, g.strides, Expr(0)}, c.decide);
   if (absl::IsInvalidArgument(view.status())) return view.status();
-  return KeepStrides(c);
+  return SameAs("self")(c);
 }
 
 absl::Status BackwardSizes(Ctx& c) {
@@ -310,7 +310,7 @@ void AddMovementTypeRules(RuleTable& r) {
   AddRule(r, "embedding", Embedding);
   AddRule(r, "embedding_dense_backward", EmbeddingBackward);
   AddRule(r, "index _unsafe_index", Index);
-  AddRule(r, "index_put _unsafe_index_put _index_put_impl index_fill put", PreserveOf("self"));
+  AddRule(r, "index_put _unsafe_index_put _index_put_impl index_fill put", SameAs("self"));
   AddRule(r, "scatter scatter_add scatter_reduce index_add index_copy index_reduce logcumsumexp", SameAs("self"));
   AddRule(r, "roll", Roll);
   AddRule(r, "triu tril", [same = SameAs("self")](Ctx& c) -> absl::Status {
@@ -333,11 +333,11 @@ void AddMovementTypeRules(RuleTable& r) {
           "replication_pad3d",
           Pad);
   AddRule(r, "_pad_circular", Pad);
-  AddRule(r, "flip", PreserveOf("self"));
+  AddRule(r, "flip", SameAs("self"));
   AddRule(r, "repeat tile", Repeat);
   AddRule(r, "slice_scatter select_scatter diagonal_scatter as_strided_scatter", ViewScatter);
   AddRule(r, "slice_backward select_backward diagonal_backward unfold_backward", BackwardSizes);
-  AddRule(r, "channel_shuffle", LikeInput("self"));
+  AddRule(r, "channel_shuffle", SameAs("self"));
   AddRule(r,
           "upsample_nearest1d_backward upsample_nearest2d_backward upsample_nearest3d_backward "
           "_upsample_nearest_exact1d_backward _upsample_nearest_exact2d_backward _upsample_nearest_exact3d_backward "
@@ -346,10 +346,10 @@ void AddMovementTypeRules(RuleTable& r) {
           [](Ctx& c) -> absl::Status {
             SMELT_ASSIGN_OR_RETURN(TensorType grad, TensorArgument(c, 0));
             SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, c.call.GetExprs("input_size"));
-            c.Add(*grad.dtype, sizes, Suggest(c, grad));
+            c.Add(*grad.dtype, sizes);
             return absl::OkStatus();
           });
-  AddRule(r, "bernoulli uniform exponential normal_functional geometric log_normal cauchy random", PreserveOf("self"));
+  AddRule(r, "bernoulli uniform exponential normal_functional geometric log_normal cauchy random", SameAs("self"));
   AddRule(r, "fill_diagonal_", [](Ctx& c) -> absl::Status {
     SMELT_ASSIGN_OR_RETURN(TensorType self, TensorArgument(c, 0));
     if (self.rank() < 2) return c.call.Error("dimensions must larger than 1");

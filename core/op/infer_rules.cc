@@ -8,21 +8,11 @@
 #include "absl/strings/match.h"
 #include "smelt/core/base/cause.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/layout_rule.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/tensor/memory_format.h"
-#include "smelt/core/tensor/region.h"
-
-// Declared in core/tensor/layout_trace.h, which is only for writers of rules.
-namespace smelt::layout_hooks {
-using Test = std::function<std::optional<bool>(absl::string_view function, const ExprGeometry& g)>;
-extern thread_local const Test* test;
-}  // namespace smelt::layout_hooks
 
 namespace smelt::op_internal {
-
-// Defined in layout_rules.cc.
-absl::StatusOr<std::optional<Geo>> LaidOutByRule(const OpCall& call, SymbolicDecide& decide, size_t result,
-                                                 const std::vector<Expr>& sizes);
 
 absl::Status ErrorIn(const OpCall& call, const absl::Status& error) {
   return WithCause(call.Error(error.message()), CauseOf(error));
@@ -35,30 +25,16 @@ Geo GeoOf(SymbolicDecide& decide, const TensorType& t) {
   return g;
 }
 
-namespace {
-
-bool SuggestsLast(SymbolicDecide& decide, const Geo& g) {
-  if (layout_hooks::test != nullptr && (g.rank() == 4 || g.rank() == 5)) {
-    if (const auto traced = (*layout_hooks::test)("SuggestsChannelsLast", g)) return *traced;
-  }
-  return SuggestsChannelsLast(decide, absl::MakeConstSpan(g.sizes), absl::MakeConstSpan(g.strides));
-}
-
-}  // namespace
-
 Format Suggest(Ctx& c, const TensorType& t) {
   const Geo g = GeoOf(c.decide, t);
-  if (!SuggestsLast(c.decide, g)) return Format::kContiguous;
+  if (!SuggestsChannelsLast(c.decide, absl::MakeConstSpan(g.sizes), absl::MakeConstSpan(g.strides)))
+    return Format::kContiguous;
   return g.rank() == 4 ? Format::kChannelsLast : Format::kChannelsLast3d;
 }
 
 Format SuggestAsRow(Ctx& c, const TensorType& t) {
   const Geo g = GeoOf(c.decide, t);
-  if (g.rank() != 3) return Format::kContiguous;
-  const Geo image = {{g.sizes[0], g.sizes[1], Expr(1), g.sizes[2]},
-                     {g.strides[0], g.strides[1], c.decide.Mul(g.sizes[2], g.strides[2]), g.strides[2]},
-                     Expr(0)};
-  const bool last = SuggestsLast(c.decide, image);
+  const bool last = SuggestsChannelsLastAsRow(c.decide, absl::MakeConstSpan(g.sizes), absl::MakeConstSpan(g.strides));
   return last ? Format::kChannelsLast : Format::kContiguous;
 }
 
@@ -100,43 +76,12 @@ absl::StatusOr<int> Dim(Ctx& c, absl::string_view name, int rank, int64_t d) {
 
 DType DTypeOr(Ctx& c, DType d) { return c.call.GetDType("dtype").value_or(d); }
 
-Rule SameAs(const char* name) {  // contiguous
+Rule SameAs(const char* name) {
   return [name](Ctx& c) -> absl::Status {
     SMELT_ASSIGN_OR_RETURN(TensorType t, c.call.GetTensor(name));
     c.Add(*t.dtype, *t.sizes);
     return absl::OkStatus();
   };
-}
-
-Rule PreserveOf(const char* name) {
-  return [name](Ctx& c) -> absl::Status {
-    SMELT_ASSIGN_OR_RETURN(TensorType t, c.call.GetTensor(name));
-    AddLike(c, *t.dtype, t, Format::kPreserve);
-    return absl::OkStatus();
-  };
-}
-
-// The result has exactly these strides, gaps included.
-absl::Status KeepStrides(Ctx& c) {
-  SMELT_ASSIGN_OR_RETURN(TensorType t, TensorArgument(c, 0));
-  const Geo g = GeoOf(c.decide, t);
-  for (size_t d = 0; d < g.strides.size(); ++d) {
-    const bool zero = g.strides[d].IsConstant() ? g.strides[d] == Expr(0)
-                                                : c.decide.IsDecidable(g.strides[d]) && c.decide.Equal(g.strides[d], 0);
-    if (zero && g.sizes[d] != Expr(1)) {
-      AddLike(c, *t.dtype, t, Format::kPreserve);
-      return absl::OkStatus();
-    }
-  }
-  // Windows overlap: in PyTorch's copy an element holds the value that was written last.
-  Geometry concrete;
-  for (const Expr& e : g.sizes) concrete.sizes.push_back(e.Constant().value_or(1));
-  for (const Expr& e : g.strides) concrete.strides.push_back(e.Constant().value_or(0));
-  const bool known = absl::c_all_of(g.sizes, [](const Expr& e) { return e.IsConstant(); }) &&
-                     absl::c_all_of(g.strides, [](const Expr& e) { return e.IsConstant(); });
-  if (known && OverlapsItselfConcrete(concrete)) return c.call.Unsupported("a copy whose elements overlap each other");
-  c.AddStrided(*t.dtype, g.sizes, g.strides);
-  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<int64_t>> Spatial(Ctx& c, absl::string_view name, int n, std::optional<int64_t> d) {
@@ -150,15 +95,6 @@ absl::StatusOr<std::vector<int64_t>> Spatial(Ctx& c, absl::string_view name, int
     return c.call.Error(absl::StrCat("argument \"", name, "\" has ", v.size(), " elements, expected ", n));
   }
   return v;
-}
-
-// A gradient with the input's sizes and format.
-Rule LikeInput(const char* name) {
-  return [name](Ctx& c) -> absl::Status {
-    SMELT_ASSIGN_OR_RETURN(TensorType x, c.call.GetTensor(name));
-    c.Add(*x.dtype, *x.sizes, Suggest(c, x));
-    return absl::OkStatus();
-  };
 }
 
 Rule AdaptivePool(int n, bool max) {
@@ -175,14 +111,8 @@ Rule AdaptivePool(int n, bool max) {
             absl::StrCat("Expected input to have non-zero size for non-batch dimensions, but dim ", d, " is empty"));
     }
     for (int d = 0; d < n; ++d) sizes[x.rank() - n + d] = out[d];
-    if (n == 1 && !max) {
-      AddAsRow(c, *x.dtype, sizes, SuggestAsRow(c, x));
-      return absl::OkStatus();
-    }
-    // The mean of volumes ignores the format.
-    const Format f = n == 3 && !max ? Format::kContiguous : Suggest(c, x);
-    c.Add(*x.dtype, sizes, f);
-    if (max) c.Add(DType::kInt64, sizes, f);
+    c.Add(*x.dtype, sizes);
+    if (max) c.Add(DType::kInt64, sizes);
     return absl::OkStatus();
   };
 }
@@ -236,7 +166,7 @@ absl::StatusOr<std::vector<DType>> PointwiseDTypes(const OpCall& call) {
 
 absl::Status InferPointwise(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(std::vector<DType> dtypes, PointwiseDTypes(c.call));
-  if (c.call.op().name() == "aten::copy") return KeepStrides(c);
+  if (c.call.op().name() == "aten::copy") return SameAs("self")(c);
   std::vector<Geo> operands;
   std::vector<std::vector<Expr>> shapes;
   for (int i = 0; i < static_cast<int>(c.call.args().size()); ++i) {

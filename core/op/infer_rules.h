@@ -90,11 +90,8 @@ absl::StatusOr<int> Dim(Ctx& c, absl::string_view name, int rank, int64_t d = 0)
 DType DTypeOr(Ctx& c, DType d);
 // Spatial arguments: one number stands for all dims.
 absl::StatusOr<std::vector<int64_t>> Spatial(Ctx& c, absl::string_view name, int n, std::optional<int64_t> d = {});
-Rule SameAs(const char* name);      // an argument's dtype and sizes, contiguous
-Rule PreserveOf(const char* name);  // and its strides, as clone keeps them
-Rule LikeInput(const char* name);   // and its memory format
+Rule SameAs(const char* name);  // an argument's dtype and sizes
 Rule AdaptivePool(int n, bool max);
-absl::Status KeepStrides(Ctx& c);  // exactly the first argument's strides, gaps included
 absl::Status Elementwise(Ctx& c);  // operators that have no scalar function but broadcast like one
 
 }  // namespace smelt::op_internal

@@ -2,23 +2,15 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <functional>
 #include <numeric>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/cause.h"
+#include "smelt/core/tensor/layout_trace.h"
 
 namespace smelt {
-
-// Declared in layout_trace.h, which depends on this library.
-namespace layout_hooks {
-using Compare = std::function<bool(const Assumption& asked)>;
-extern thread_local const Compare* compare;
-thread_local const Compare* compare = nullptr;
-}  // namespace layout_hooks
-
 namespace {
 
 constexpr auto kAppend = [](std::string* out, const Expr& e) { out->append(e.ToString()); };
@@ -169,7 +161,7 @@ Expr SymbolicDecide::Max(const Expr& a, const Expr& b) {
 }
 
 bool SymbolicDecide::IsDecidable(const Expr& e) const {
-  if (layout_hooks::compare != nullptr) return true;
+  if (LayoutTrace::Current() != nullptr) return true;
   for (const std::string& s : e.Symbols()) {
     if (!hints_.contains(s) && ranges_->Get(s).hint < 0) return false;
   }
@@ -200,7 +192,7 @@ bool SymbolicDecide::Assume(const Expr& a, Assumption::Relation relation, const 
   }
   // An earlier assumption may state it, or its opposite.
   const Assumption asked = Simplified(a, relation, b);
-  if (layout_hooks::compare != nullptr) return (*layout_hooks::compare)(asked);
+  if (LayoutTrace* trace = LayoutTrace::Current(); trace != nullptr) return trace->Compare(asked);
   const Assumption opposite = relation == Relation::kEqual  ? Assumption{asked.a, Relation::kNotEqual, asked.b}
                               : relation == Relation::kLess ? Assumption{asked.b, Relation::kLessOrEqual, asked.a}
                                                             : Assumption{asked.b, Relation::kLess, asked.a};

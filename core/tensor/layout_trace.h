@@ -4,11 +4,10 @@
 #ifndef SMELT_CORE_TENSOR_LAYOUT_TRACE_H_
 #define SMELT_CORE_TENSOR_LAYOUT_TRACE_H_
 
-#include <functional>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
-#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "smelt/core/tensor/decide.h"
 
@@ -28,6 +27,9 @@ class LayoutTrace {
   virtual std::optional<std::vector<Expr>> PreservedStrides(const ExprGeometry& g) = 0;
   virtual std::optional<std::vector<Expr>> PointwiseStrides(absl::Span<const ExprGeometry> operands) = 0;
 
+  // Returns the innermost trace that is installed on this thread, or null.
+  static LayoutTrace* Current();
+
   // Installs a trace for the lifetime of the scope.
   class Scope {
    public:
@@ -37,22 +39,18 @@ class LayoutTrace {
     Scope& operator=(const Scope&) = delete;
 
    private:
-    struct Hooks;
-    Hooks* hooks_;
+    LayoutTrace* const before_;
   };
 };
 
-// The questions of the rules while a trace is installed; null otherwise. The rules are below this library and name a
-// question by the function of view_rules.h (or memory_format.h).
-namespace layout_hooks {
-using Compare = std::function<bool(const Assumption& asked)>;
-using Test = std::function<std::optional<bool>(absl::string_view function, const ExprGeometry& g)>;
-using Strides = std::function<std::optional<std::vector<Expr>>(absl::string_view function,
-                                                               absl::Span<const ExprGeometry> operands)>;
-extern thread_local const Compare* compare;  // in decide.cc
-extern thread_local const Test* test;        // in view_rules.cc
-extern thread_local const Strides* strides;  // in view_rules.cc
-}  // namespace layout_hooks
+// Returns a trace's answer to the question about the geometry, if there is a trace that has one.
+template <typename D>
+std::optional<bool> TracedTest(LayoutTrace::Predicate predicate, const typename D::Geometry& g) {
+  if constexpr (std::is_same_v<D, SymbolicDecide>) {
+    if (LayoutTrace* trace = LayoutTrace::Current(); trace != nullptr) return trace->Test(predicate, g);
+  }
+  return std::nullopt;
+}
 
 }  // namespace smelt
 

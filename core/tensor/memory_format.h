@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "smelt/core/tensor/layout_trace.h"
 
 namespace smelt {
 
@@ -20,6 +21,11 @@ bool SuggestsChannelsLast(D& decide, absl::Span<const typename D::Index> sizes,
   using Index = typename D::Index;
   const int rank = static_cast<int>(sizes.size());
   if (rank != 4 && rank != 5) return false;
+  using Vector = std::vector<Index>;
+  if (const auto traced =
+          TracedTest<D>(LayoutTrace::Predicate::kSuggestsChannelsLast,
+                        {Vector(sizes.begin(), sizes.end()), Vector(strides.begin(), strides.end()), 0}))
+    return *traced;
   std::vector<int> order = {1};
   for (int d = rank - 1; d >= 2; --d) order.push_back(d);
   order.push_back(0);

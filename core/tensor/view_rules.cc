@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -15,21 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "smelt/core/base/check.h"
 #include "smelt/core/base/status_macros.h"
-
-namespace smelt {
-
-// Declared in layout_trace.h, which depends on this library.
-namespace layout_hooks {
-using Test = std::function<std::optional<bool>(absl::string_view function, const ExprGeometry& g)>;
-using Strides = std::function<std::optional<std::vector<Expr>>(absl::string_view function,
-                                                               absl::Span<const ExprGeometry> operands)>;
-extern thread_local const Test* test;
-extern thread_local const Strides* strides;
-thread_local const Test* test = nullptr;
-thread_local const Strides* strides = nullptr;
-}  // namespace layout_hooks
-
-}  // namespace smelt
+#include "smelt/core/tensor/layout_trace.h"
 
 namespace smelt::view_rules {
 namespace {
@@ -230,30 +215,9 @@ bool IsDenseInOrder(D& decide, const GeometryOf<D>& g, absl::Span<const int> ord
 
 }  // namespace
 
-namespace {
-
-// Returns a trace's answer to the function's question about the geometry, if there is a trace that has one.
-template <typename D>
-std::optional<bool> Traced(absl::string_view function, const GeometryOf<D>& g) {
-  if constexpr (std::is_same_v<D, SymbolicDecide>) {
-    if (layout_hooks::test != nullptr) return (*layout_hooks::test)(function, g);
-  }
-  return std::nullopt;
-}
-// The same for the resulting strides.
-template <typename D>
-std::optional<IndexVector<D>> TracedStrides(absl::string_view function, absl::Span<const GeometryOf<D>> operands) {
-  if constexpr (std::is_same_v<D, SymbolicDecide>) {
-    if (layout_hooks::strides != nullptr) return (*layout_hooks::strides)(function, operands);
-  }
-  return std::nullopt;
-}
-
-}  // namespace
-
 template <typename D>
 bool IsContiguous(D& decide, const GeometryOf<D>& g) {
-  if (const auto traced = Traced<D>("IsContiguous", g)) return *traced;
+  if (const auto traced = TracedTest<D>(LayoutTrace::Predicate::kIsContiguous, g)) return *traced;
   if (IsEmpty<D>(decide, g.sizes)) return true;
   std::vector<int> order(g.rank());
   std::iota(order.rbegin(), order.rend(), 0);
@@ -263,7 +227,7 @@ bool IsContiguous(D& decide, const GeometryOf<D>& g) {
 template <typename D>
 bool IsChannelsLast(D& decide, const GeometryOf<D>& g) {
   if (g.rank() != 4 && g.rank() != 5) return false;
-  if (const auto traced = Traced<D>("IsChannelsLast", g)) return *traced;
+  if (const auto traced = TracedTest<D>(LayoutTrace::Predicate::kIsChannelsLast, g)) return *traced;
   if (g.rank() == 4) return IsDenseInOrder<D>(decide, g, {1, 3, 2, 0});
   if (g.rank() == 5) return IsDenseInOrder<D>(decide, g, {1, 4, 3, 2, 0});
   return false;
@@ -271,7 +235,7 @@ bool IsChannelsLast(D& decide, const GeometryOf<D>& g) {
 
 template <typename D>
 bool IsNonOverlappingAndDense(D& decide, const GeometryOf<D>& g) {
-  if (const auto traced = Traced<D>("IsNonOverlappingAndDense", g)) return *traced;
+  if (const auto traced = TracedTest<D>(LayoutTrace::Predicate::kIsDense, g)) return *traced;
   if (IsContiguous<D>(decide, g) || IsChannelsLast<D>(decide, g)) return true;
   // Removes the dim that continues the dense part; dims of size 1 do not matter.
   std::vector<int> left;
@@ -290,7 +254,10 @@ bool IsNonOverlappingAndDense(D& decide, const GeometryOf<D>& g) {
 
 template <typename D>
 IndexVector<D> PreservedStrides(D& decide, const GeometryOf<D>& g) {
-  if (auto traced = TracedStrides<D>("PreservedStrides", absl::MakeConstSpan(&g, 1))) return *std::move(traced);
+  if constexpr (std::is_same_v<D, SymbolicDecide>) {
+    LayoutTrace* const trace = LayoutTrace::Current();
+    if (auto traced = trace != nullptr ? trace->PreservedStrides(g) : std::nullopt) return *std::move(traced);
+  }
   if (IsNonOverlappingAndDense<D>(decide, g)) return g.strides;
   const std::vector<int> order = FastestFirst<D>(decide, g.sizes, {g.strides});
   IndexVector<D> strides(g.rank());
@@ -349,9 +316,12 @@ absl::StatusOr<GeometryOf<D>> PointwiseOutput(D& decide, absl::Span<const Geomet
   for (const GeometryOf<D>& g : operands) shapes.push_back(g.sizes);
   GeometryOf<D> out;
   SMELT_ASSIGN_OR_RETURN(out.sizes, BroadcastSizes<D>(decide, shapes));
-  if (auto traced = TracedStrides<D>("PointwiseOutput", operands)) {
-    out.strides = *std::move(traced);
-    return Finish(decide, std::move(out));
+  if constexpr (std::is_same_v<D, SymbolicDecide>) {
+    LayoutTrace* const trace = LayoutTrace::Current();
+    if (auto traced = trace != nullptr ? trace->PointwiseStrides(operands) : std::nullopt) {
+      out.strides = *std::move(traced);
+      return Finish(decide, std::move(out));
+    }
   }
   bool same = true;
   for (const IndexVector<D>& s : shapes) {
