@@ -9,12 +9,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "smelt/core/ir/substitute_symbols.h"
-#include "smelt/pipeline/probe_layouts.h"
 
 namespace smelt {
 namespace {
-
-using Exprs = std::vector<Expr>;
 
 // The symbols that are sizes of the tensor and may be 1 at a call.
 std::set<std::string> MayBeOne(const Graph& g, const TensorType& t) {
@@ -24,38 +21,6 @@ std::set<std::string> MayBeOne(const Graph& g, const TensorType& t) {
     if (v.op != Expr::Op::kSymbol) continue;
     const SymbolRanges::Range r = g.symbols.Get(v.symbol);
     if (r.min <= 1 || (r.accepted_min >= 0 && r.accepted_min <= 1)) out.insert(v.symbol);
-  }
-  return out;
-}
-
-// Returns the strides with others in the dims of one element: those of the usual formats, and the smallest and the
-// largest that a dense tensor has there.
-std::vector<Exprs> OtherStrides(const TensorType& t) {
-  constexpr size_t kMostDims = 3;
-  std::vector<size_t> ones;
-  Expr all = 1;
-  for (size_t d = 0; d < t.sizes->size(); ++d) {
-    if ((*t.sizes)[d] == Expr(1)) ones.push_back(d);
-    all = all * (*t.sizes)[d];
-  }
-  std::vector<Exprs> out;
-  const auto add = [&](Exprs strides) {
-    if (strides != *t.strides && std::find(out.begin(), out.end(), strides) == out.end())
-      out.push_back(std::move(strides));
-  };
-  const auto add_format = [&](const Exprs& format) {
-    Exprs strides = *t.strides;
-    for (size_t d : ones) strides[d] = format[d];
-    add(std::move(strides));
-  };
-  add_format(ContiguousStrides(*t.sizes));
-  add_format(probe_layouts::ChannelsLast(*t.sizes));
-  add_format(probe_layouts::Reversed(*t.sizes));
-  if (ones.size() > kMostDims) ones.resize(kMostDims);
-  for (size_t choice = 0; choice < (size_t{1} << ones.size()); ++choice) {
-    Exprs strides = *t.strides;
-    for (size_t k = 0; k < ones.size(); ++k) strides[ones[k]] = (choice >> k & 1) != 0 ? all : Expr(1);
-    add(std::move(strides));
   }
   return out;
 }
@@ -79,13 +44,8 @@ class Search {
     const auto decide = [&](const Symbols& ones) {
       const auto is_one = [](const Expr& size) { return size == Expr(1); };
       if (ones.empty() && std::none_of(type.sizes->begin(), type.sizes->end(), is_one)) return false;
-      LayoutProbes* probes = At(ones);
-      if (probes == nullptr) return false;
-      const Graph& g = probes->program();
-      const std::vector<Exprs> others = OtherStrides(g.value(g.inputs()[input]).type.tensor());
-      return std::any_of(others.begin(), others.end(), [&](const Exprs& strides) {
-        return probes->Ask({input}, [&](const Exprs&) { return strides; }).differs;
-      });
+      LayoutDependence* layouts = At(ones);
+      return layouts != nullptr && layouts->OnStridesOfOnes(input);
     };
     return decide({}) || decide(symbols) ||
            std::any_of(symbols.begin(), symbols.end(), [&](const std::string& s) { return decide({s}); });
@@ -96,37 +56,31 @@ class Search {
     Symbols symbols;
     for (int k : inputs) symbols.merge(MayBeOne(g_, g_.value(g_.inputs()[k]).type.tensor()));
     const auto do_at = [&](const Symbols& ones) {
-      LayoutProbes* probes = At(ones);
-      if (probes == nullptr) return false;
-      using namespace probe_layouts;
-      for (Strides (*lay)(const Exprs&) : {ChannelsLast, Reversed, ReversedRows, LastOutside, FirstInside, Gapped}) {
-        const LayoutInference::Result r = probes->Ask(inputs, lay);
-        if (r.differs || !r.is_known) return false;
-      }
-      return true;
+      LayoutDependence* layouts = At(ones);
+      return layouts != nullptr && !layouts->OnStrides(inputs);
     };
     return do_at({}) && std::all_of(symbols.begin(), symbols.end(), [&](const std::string& s) { return do_at({s}); });
   }
 
  private:
-  // The probes of the program for calls in which these symbols are 1; null if that would be one program too many.
-  LayoutProbes* At(const Symbols& ones) {
+  // The program for calls in which these symbols are 1; null if that would be one program too many.
+  LayoutDependence* At(const Symbols& ones) {
     constexpr size_t kMostPrograms = 8;
     if (at_.size() >= kMostPrograms && at_.count(ones) == 0) return nullptr;
-    std::unique_ptr<LayoutProbes>& probes = at_[ones];
-    if (probes == nullptr) {
+    std::unique_ptr<LayoutDependence>& program = at_[ones];
+    if (program == nullptr) {
       absl::flat_hash_map<std::string, int64_t> values;
       for (const std::string& s : ones) values.insert({s, 1});
       std::unique_ptr<Graph> at = AtValues(g_, values);
       if (!ones.empty()) layouts_.Of(g_, *at);
-      probes = std::make_unique<LayoutProbes>(layouts_, std::move(at));
+      program = std::make_unique<LayoutDependence>(layouts_, std::move(at));
     }
-    return probes.get();
+    return program.get();
   }
 
   const Graph& g_;
   const LayoutInference& layouts_;
-  std::map<Symbols, std::unique_ptr<LayoutProbes>> at_;
+  std::map<Symbols, std::unique_ptr<LayoutDependence>> at_;
 };
 
 // Returns the positions of inputs, in rising order, among the user's arguments.

@@ -11,14 +11,15 @@ namespace smelt {
 
 // Returns the user arguments, by position, for which strides of dims of one element have such an effect. Those strides
 // address no element, but PyTorch derives a memory format from them: whether an image of one channel is channels-last
-// or contiguous depends only on the stride of its channels, and so does the format of a convolution's results. Costs
-// inference of the nodes that depend on an argument, several times for each argument that has a dim of one element, or
-// one that may be 1 in a call (for up to seven sets of sizes that are 1).
+// or contiguous depends only on the stride of its channels, and so does the format of a convolution's results.
+//
+// Costs inference of the nodes that depend on an argument, once per case that inference distinguishes, for each argument
+// that has a dim of one element, or one that may be 1 in a call (for up to seven sets of sizes that are 1).
 std::vector<int> ArgumentsWithStridesOfOnes(const Graph& g, const LayoutInference& layouts);
 
 // Returns the user arguments whose strides never have an effect, such as an image of which only the classes are
-// returned. Tries several layouts of each of them and of all together. Costs inference of the nodes that depend on
-// them, about six times.
+// returned. Costs inference of the nodes that depend on them, once per case that inference distinguishes, for each of
+// them and for all together.
 std::vector<int> ArgumentsOfAnyStrides(const Graph& g, const LayoutInference& layouts);
 
 }  // namespace smelt

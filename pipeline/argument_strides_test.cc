@@ -10,7 +10,6 @@
 #include "smelt/core/ir/text.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/pipeline/layout_inference.h"
-#include "smelt/pipeline/probe_layouts.h"
 
 namespace smelt {
 namespace {
@@ -112,7 +111,7 @@ TEST(AnyStrides, WhatTwoInputsDecideTogetherNoneIsFreeOf) {
 }
 
 // Each weight's format shows in all that follows. Only the first question about it goes through all of that.
-TEST(LayoutProbes, AskingAboutEachWeightOfAChainVisitsNodesInProportion) {
+TEST(LayoutDependence, AskingAboutEachWeightOfAChainVisitsNodesInProportion) {
   const auto visited = [](int layers) {
     std::string text = "graph(%v0 : Float(2, 4, 8, 8, strides=[256, 64, 8, 1])";
     for (int i = 0; i < layers; ++i) absl::StrAppend(&text, ", %w", i, " : Float(4, 4, 3, 3, strides=[36, 9, 3, 1])");
@@ -132,12 +131,9 @@ TEST(LayoutProbes, AskingAboutEachWeightOfAChainVisitsNodesInProportion) {
     SMELT_CHECK_OK(g.status());
     SMELT_CHECK_OK(InferTypes(**g));
     const LayoutInference layouts(**g);
-    LayoutProbes probes(layouts, (*g)->Clone());
-    for (int i = 1; i <= layers; ++i) {
-      EXPECT_TRUE(probes.Ask({i}, probe_layouts::ChannelsLast).differs) << i;
-      EXPECT_FALSE(probes.Ask({i}, ContiguousStrides).differs) << i;
-    }
-    return probes.num_visited();
+    LayoutDependence dependence(layouts, (*g)->Clone());
+    for (int i = 1; i <= layers; ++i) EXPECT_TRUE(dependence.OnStrides({i})) << i;
+    return dependence.num_visited();
   };
   const int64_t once = visited(20);
   EXPECT_GE(once, 20);

@@ -21,7 +21,6 @@
 #include "smelt/core/tensor/layout_rule_builder.h"
 #include "smelt/core/tensor/memory_format.h"
 #include "smelt/core/tensor/view_rules.h"
-#include "smelt/pipeline/probe_layouts.h"
 
 namespace smelt {
 namespace {
@@ -153,6 +152,7 @@ class Walk {
  public:
   // `inferred` has an entry for each node, in the order of AllNodes.
   Walk(const Graph& g, const std::vector<bool>& inferred, Graph& at) : g_(g), at_(at) {
+    for (const auto& [symbol, range] : at.symbols.entries()) symbols_.insert(symbol);
     const std::vector<NodeId> nodes = g.AllNodes();
     for (size_t i = 0; i < nodes.size(); ++i) {
       if (inferred[i]) inferred_.insert(nodes[i]);
@@ -262,10 +262,20 @@ class Walk {
     std::string state = absl::StrCat(at);
     for (ValueId v : values) {
       const Type& type = at_.value(v).type;
-      if (!type.IsTensor()) return "";
+      if (!type.IsTensor() || HasUnknownStrides(type.tensor())) return "";
       absl::StrAppend(&state, ";", v.index, ":", type.ToString());
     }
     return state;
+  }
+
+  // Returns whether the strides depend on those of the inputs, so that what follows depends on the case.
+  bool HasUnknownStrides(const TensorType& t) const {
+    for (size_t d = 0; t.strides && d < t.strides->size(); ++d) {
+      for (const std::string& s : (*t.strides)[d].Symbols()) {
+        if (!symbols_.contains(s)) return true;
+      }
+    }
+    return false;
   }
 
   void NumberNodes() {
@@ -409,6 +419,7 @@ class Walk {
   const Graph& g_;
   Graph& at_;
   absl::flat_hash_set<NodeId> inferred_;
+  absl::flat_hash_set<std::string> symbols_;  // of the program's sizes
   bool only_what_follows_ = false;
   absl::flat_hash_set<ValueId> other_;  // that lie in another way
   std::vector<ValueId> seen_;           // of these, where elements show it
@@ -513,78 +524,55 @@ absl::StatusOr<std::vector<int64_t>> LayoutInference::RuleOfResults() const {
   LayoutRuleOptions options;
   options.max_runs = std::max(8, std::min(256, kMostInferences / static_cast<int>(nodes.size() + 1)));
   options.whole = true;
-  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> rule,
-                         BuildLayoutRule(operands, at.symbols, at.symbol_hints, infer, options));
-  // Some rules look at strides that they do not ask about. They treat numbers and symbols differently there.
-  const auto value = [&](const Expr& e) { return e.Evaluate(at.symbol_hints).value_or(-1); };
-  const auto values = [&](const std::vector<Expr>& list) {
-    std::vector<int64_t> out;
-    for (const Expr& e : list) out.push_back(value(e));
-    return out;
-  };
-  using namespace probe_layouts;
-  for (Strides (*lay)(const std::vector<Expr>&) : {ChannelsLast, Reversed, ReversedRows, LastOutside, Gapped}) {
-    std::vector<LayoutInput> inputs;
-    size_t k = 0;
-    for (size_t i = 0; i < at.inputs().size(); ++i) {
-      if (at.input_infos[i].kind != InputInfo::Kind::kUser) continue;
-      LayoutInput& input = inputs.emplace_back();
-      const LayoutRuleOperand& operand = operands[k++];
-      if (!operand.number.empty()) input.number = value(Expr::Symbol(operand.number));
-      const ValueId v = at.inputs()[i];
-      if (!at.value(v).type.IsTensor()) continue;
-      const std::vector<Expr>& sizes = operand.geometry.sizes;
-      at.SetType(v, Type::Tensor(*at.value(v).type.tensor().dtype, sizes, lay(sizes)));
-      input.geometry = {values(sizes), values(lay(sizes)), 0};
-    }
-    const absl::StatusOr<std::vector<EvaluatedLayout>> evaluated = EvaluateLayoutRule(rule, inputs);
-    const absl::StatusOr<std::vector<InferredLayout>> inferred_here = infer();
-    if (!evaluated.ok() || !inferred_here.ok()) {
-      if (evaluated.ok() == inferred_here.ok()) continue;
-      return absl::UnimplementedError("a layout rule that looks at strides itself");
-    }
-    for (size_t r = 0; r < evaluated->size(); ++r) {
-      if (!(*inferred_here)[r]) continue;
-      const std::vector<int64_t> sizes = values((*inferred_here)[r]->sizes);
-      const std::vector<int64_t> expected = values((*inferred_here)[r]->strides);
-      const std::vector<int64_t> strides = (*evaluated)[r].kind == LayoutResult::kContiguous
-                                               ? Geometry::Contiguous(sizes).strides
-                                               : (*evaluated)[r].strides;
-      for (size_t d = 0; d < sizes.size(); ++d) {
-        if (sizes[d] > 1 && (d >= strides.size() || strides[d] != expected[d]))
-          return absl::UnimplementedError("a layout rule that looks at strides itself");
-      }
-    }
-  }
-  return rule;
+  return BuildLayoutRule(operands, at.symbols, at.symbol_hints, infer, options);
 }
 
 LayoutInference::Result LayoutInference::Of(const Graph& base, Graph& at) const {
   return Walk(base, Inferred(), at).Run();
 }
 
-class LayoutProbes::Impl : public Walk {
+class LayoutDependence::Impl : public Walk {
  public:
   using Walk::Walk;
 };
 
-LayoutProbes::LayoutProbes(const LayoutInference& layouts, std::unique_ptr<Graph> program)
+LayoutDependence::LayoutDependence(const LayoutInference& layouts, std::unique_ptr<Graph> program)
     : program_(std::move(program)),
       copy_(program_->Clone()),
       impl_(std::make_unique<Impl>(*program_, layouts.Inferred(), *copy_)) {}
-LayoutProbes::~LayoutProbes() = default;
+LayoutDependence::~LayoutDependence() = default;
 
-LayoutInference::Result LayoutProbes::Ask(const std::vector<int>& inputs,
-                                          absl::FunctionRef<std::vector<Expr>(const std::vector<Expr>& sizes)> lay) {
+bool LayoutDependence::OnStrides(const std::vector<int>& inputs) { return On(inputs, /*only_of_ones=*/false); }
+
+bool LayoutDependence::OnStridesOfOnes(int input) { return On({input}, /*only_of_ones=*/true); }
+
+bool LayoutDependence::On(const std::vector<int>& inputs, bool only_of_ones) {
+  absl::flat_hash_map<std::string, int64_t> hints = copy_->symbol_hints;
+  std::vector<LayoutRuleOperand> operands;
   std::vector<std::pair<ValueId, Type>> values;
-  for (int k : inputs) {
+  for (size_t k = 0; k < copy_->inputs().size(); ++k) {
     const ValueId v = copy_->inputs()[k];
+    if (!copy_->value(v).type.IsTensor() || !copy_->value(v).type.tensor().IsComplete()) continue;
     const TensorType& type = copy_->value(v).type.tensor();
-    values.emplace_back(v, Type::Tensor(*type.dtype, *type.sizes, lay(*type.sizes)));
+    LayoutRuleOperand& operand = operands.emplace_back();
+    operand.geometry = {*type.sizes, *type.strides, Expr(0)};
+    if (std::find(inputs.begin(), inputs.end(), static_cast<int>(k)) == inputs.end()) continue;
+    for (size_t d = 0; d < type.sizes->size(); ++d) {
+      if (only_of_ones && (*type.sizes)[d] != Expr(1)) continue;
+      const std::string name = absl::StrCat("input", k, ".stride", d);
+      hints[name] = (*type.strides)[d].Evaluate(copy_->symbol_hints).value_or(1);
+      operand.geometry.strides[d] = Expr::Symbol(name);
+    }
+    values.emplace_back(v, Type::Tensor(*type.dtype, *type.sizes, operand.geometry.strides));
   }
-  return impl_->RunFrom(values);
+  const auto is_same = [&] {
+    const LayoutInference::Result r = impl_->RunFrom(values);
+    return !r.differs && (r.is_known || only_of_ones);
+  };
+  const LayoutCases cases = {.max_runs = 64, .compares_strides = only_of_ones};
+  return !HoldsForAllLayouts(operands, copy_->symbols, hints, is_same, cases);
 }
 
-int64_t LayoutProbes::num_visited() const { return impl_->num_visited(); }
+int64_t LayoutDependence::num_visited() const { return impl_->num_visited(); }
 
 }  // namespace smelt

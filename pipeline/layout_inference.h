@@ -10,7 +10,6 @@
 #include <memory>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "smelt/core/ir/graph.h"
 
@@ -37,7 +36,7 @@ class LayoutInference {
   Result Of(const Graph& base, Graph& at) const;
 
  private:
-  friend class LayoutProbes;
+  friend class LayoutDependence;
 
   // Returns for each node, in the order of AllNodes, whether inference gives the layout of its results.
   const std::vector<bool>& Inferred() const;
@@ -46,23 +45,27 @@ class LayoutInference {
   mutable std::vector<bool> inferred_;
 };
 
-// The same query, repeated for inputs with other layouts.
-class LayoutProbes {
+// Finds whether a caller can observe how inputs of a program lie in memory, for all strides that they may have.
+class LayoutDependence {
  public:
-  LayoutProbes(const LayoutInference& layouts, std::unique_ptr<Graph> program);
-  ~LayoutProbes();
+  LayoutDependence(const LayoutInference& layouts, std::unique_ptr<Graph> program);
+  ~LayoutDependence();
 
   const Graph& program() const { return *program_; }
 
-  // Asks with the strides that `lay` gives the inputs with these numbers. Costs inference of the nodes that depend on
-  // them and whose layout changes, up to where an earlier question came to the same; in a program with blocks all nodes
-  // are visited.
-  LayoutInference::Result Ask(const std::vector<int>& inputs,
-                              absl::FunctionRef<std::vector<Expr>(const std::vector<Expr>& sizes)> lay);
+  // Returns whether a caller may observe the strides of the inputs with these numbers, or inference does not decide it.
+  // Follows each answer to the questions that inference asks about them. Each costs inference of the nodes that depend
+  // on the inputs and whose layout changes, up to where an earlier one came to the same; in a program with blocks all
+  // nodes are visited.
+  bool OnStrides(const std::vector<int>& inputs);
+  // The same for one input if only the strides of its dims of one element vary.
+  bool OnStridesOfOnes(int input);
   int64_t num_visited() const;  // nodes, by all questions
 
  private:
   class Impl;
+  bool On(const std::vector<int>& inputs, bool only_of_ones);
+
   std::unique_ptr<Graph> program_, copy_;
   std::unique_ptr<Impl> impl_;
 };

@@ -15,7 +15,6 @@
 #include "smelt/core/tensor/layout_rule_builder.h"
 #include "smelt/core/tensor/layout_trace.h"
 #include "smelt/pipeline/call_graph.h"
-#include "smelt/pipeline/probe_layouts.h"
 
 namespace smelt {
 namespace {
@@ -103,57 +102,6 @@ bool IsInferredAtAll(const Graph& g, OpName op, absl::Span<const ValueId> operan
   return call.Apply(op, args, num_results, nullptr, Graph::Attributes(attributes)).ok();
 }
 
-// Returns whether the rule agrees with inference for operands in a few layouts. Some rules look at strides that they do
-// not ask about, which they do at numbers as well as at symbols.
-bool AgreesWithInference(const Graph& g, OpName op, absl::Span<const ValueId> operands,
-                         absl::Span<const size_t> results, size_t num_results, const Graph::Attributes& attributes,
-                         const std::vector<int64_t>& rule) {
-  using namespace probe_layouts;
-  for (Strides (*lay)(const std::vector<Expr>&) : {ChannelsLast, Reversed, ReversedRows, LastOutside, Gapped}) {
-    CallGraph call(g, /*flat=*/false, [&](int, const std::vector<Expr>& sizes) { return lay(sizes); });
-    std::vector<ValueId> args;
-    for (ValueId v : operands) {
-      absl::StatusOr<ValueId> x = v.valid() ? call.Operand(v) : call.Constant(std::monostate());
-      if (!x.ok()) return true;
-      args.push_back(*x);
-    }
-    const auto inferred = call.Apply(op, args, num_results, nullptr, Graph::Attributes(attributes));
-    const Graph& graph = call.graph();
-    const auto values = [&](const std::vector<Expr>& list) {
-      std::vector<int64_t> out;
-      for (const Expr& e : list) out.push_back(e.Evaluate(graph.symbol_hints).value_or(-1));
-      return out;
-    };
-    std::vector<LayoutInput> inputs;
-    for (ValueId v : graph.inputs()) {
-      LayoutInput& input = inputs.emplace_back();
-      const Value& value = graph.value(v);
-      if (value.type.IsTensor()) {
-        input.geometry = {values(*value.type.tensor().sizes), values(*value.type.tensor().strides), 0};
-      } else if (value.expr) {
-        input.number = values({*value.expr})[0];
-      }
-    }
-    const auto evaluated = EvaluateLayoutRule(rule, inputs);
-    if (!inferred.ok() || !evaluated.ok()) {
-      if (inferred.ok() != evaluated.ok()) return false;
-      continue;
-    }
-    for (size_t r = 0; r < results.size(); ++r) {
-      const Type& type = graph.value((*inferred)[results[r]]).type;
-      if (!type.IsTensor() || !type.tensor().IsComplete() || (*evaluated)[r].kind == LayoutResult::kUnknown) continue;
-      const std::vector<int64_t> sizes = values(*type.tensor().sizes), expected = values(*type.tensor().strides);
-      const std::vector<int64_t> strides = (*evaluated)[r].kind == LayoutResult::kContiguous
-                                               ? Geometry::Contiguous(sizes).strides
-                                               : (*evaluated)[r].strides;
-      for (size_t d = 0; d < sizes.size(); ++d) {
-        if (sizes[d] > 1 && (d >= strides.size() || strides[d] != expected[d])) return false;
-      }
-    }
-  }
-  return true;
-}
-
 // Refuses operands that are not contiguous.
 std::vector<int64_t> RuleOfContiguous(const Graph& g, absl::Span<const ValueId> operands, size_t results) {
   std::vector<int64_t> rule = {static_cast<int64_t>(operands.size()), 0};
@@ -197,8 +145,6 @@ ResultLayout DescribeResultLayout(const Graph& g, OpName op, absl::Span<const Va
     SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> rule,
                            BuildLayoutRule(q.operands, q.ranges, q.hints, [&] { return Infer(q, results); }));
     if (q.call.has_unknown_rank() && rule[1] != 0) return absl::UnimplementedError("operands of unknown rank");
-    if (!AgreesWithInference(g, op, operands, results, num_results, attributes, rule))
-      return absl::UnimplementedError("a layout rule that looks at strides itself");
     return rule;
   }();
   if (rule.ok() && IsPlain(*rule)) return {};

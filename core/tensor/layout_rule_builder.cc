@@ -12,6 +12,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/layout_rule.h"
 #include "smelt/core/tensor/layout_trace.h"
+#include "smelt/core/tensor/memory_format.h"
 #include "smelt/core/tensor/view_rules.h"
 
 namespace smelt {
@@ -21,12 +22,22 @@ using Words = std::vector<int64_t>;
 
 constexpr size_t kMaxValues = 4096, kMaxWords = 1 << 16;
 
+// How questions are answered.
+struct Answers {
+  bool both_of_sizes = true;  // follow both answers to questions about sizes alone; otherwise the hints answer them
+  // Follow both answers to questions about a layout as a whole; otherwise the comparisons that it consists of.
+  bool both_of_layouts = true;
+  // Where a layout is contiguous or channels-last, take its strides to be those.
+  bool concludes_strides = false;
+};
+
 class Builder : public LayoutTrace {
  public:
   Builder(const std::vector<LayoutRuleOperand>& operands, const SymbolRanges& ranges,
           const absl::flat_hash_map<std::string, int64_t>& hints,
-          absl::FunctionRef<absl::StatusOr<std::vector<InferredLayout>>()> infer, const LayoutRuleOptions& options)
-      : operands_(operands), ranges_(ranges), hints_(hints), infer_(infer), options_(options) {
+          absl::FunctionRef<absl::StatusOr<std::vector<InferredLayout>>()> infer, const LayoutRuleOptions& options,
+          const Answers& answers = {})
+      : operands_(operands), ranges_(ranges), hints_(hints), infer_(infer), options_(options), answers_(answers) {
     const auto define = [&](const Expr& e, LayoutValue op, size_t operand, size_t dim) {
       if (e.IsSymbol()) leaves_.try_emplace(e.SymbolName(), Leaf{op, operand, dim});
     };
@@ -49,9 +60,22 @@ class Builder : public LayoutTrace {
   bool Compare(const Assumption& asked) override {
     // a < b is the negation of b <= a.
     Assumption question = asked;
+    if (!strides_.empty()) {
+      question.a = asked.a.Substitute(strides_);
+      question.b = asked.b.Substitute(strides_);
+    }
     const bool turned = asked.relation == Assumption::Relation::kLess;
-    if (turned) question = {asked.b, Assumption::Relation::kLessOrEqual, asked.a};
+    if (turned) question = {question.b, Assumption::Relation::kLessOrEqual, question.a};
     const bool equal = question.relation == Assumption::Relation::kEqual;
+    if (!strides_.empty()) {
+      const auto known = equal ? ranges_.Equal(question.a, question.b) : ranges_.LessOrEqual(question.a, question.b);
+      if (known) return *known != turned;
+    }
+    if (!answers_.both_of_sizes && !IsTraced(question.a) && !IsTraced(question.b)) {
+      const absl::StatusOr<bool> usual = question.Holds(hints_);
+      if (!usual.ok() && status_.ok()) status_ = usual.status();
+      return (usual.ok() && *usual) != turned;
+    }
     const std::string a = question.a.ToString(), b = question.b.ToString();
     if (equal) {
       if (const auto known = Known(a, "<=", b); known == false) return false;
@@ -68,28 +92,43 @@ class Builder : public LayoutTrace {
     known_[absl::StrCat(a, relation, b)] = answer;
     return answer != turned;
   }
-  std::optional<bool> Test(Predicate predicate, const ExprGeometry& g) override {
-    if (!IsTraced(g)) return std::nullopt;
+  std::optional<bool> Test(Predicate predicate, const ExprGeometry& asked) override {
+    const ExprGeometry g = Concluded(asked);
+    if (g.strides != asked.strides && !IsTraced(g)) return Decided(predicate, g);
+    if (!answers_.both_of_layouts || !IsTraced(g)) return std::nullopt;
     Words words = {static_cast<int64_t>(LayoutStep::kTest), static_cast<int64_t>(predicate)};
     AddGeometry(g, words);
     const std::string key = absl::StrCat("test ", absl::StrJoin(words, " "));
     if (auto it = known_.find(key); it != known_.end()) return it->second;
     const bool answer = Decide(words, false);
     known_[key] = answer;
+    if (answer && answers_.concludes_strides) Conclude(predicate, g);
     return answer;
   }
-  std::optional<std::vector<Expr>> PreservedStrides(const ExprGeometry& g) override {
-    if (!IsTraced(g)) return std::nullopt;
+  std::optional<std::vector<Expr>> PreservedStrides(const ExprGeometry& asked) override {
+    const ExprGeometry g = Concluded(asked);
+    if (g.strides != asked.strides && !IsTraced(g)) {
+      SymbolicDecide decide(&ranges_, hints_);
+      return view_rules::PreservedStrides(decide, g);
+    }
+    if (!answers_.both_of_layouts || !IsTraced(g)) return std::nullopt;
     return Derive(LayoutDerivation::kPreserved, absl::MakeConstSpan(&g, 1), g.rank());
   }
-  std::optional<std::vector<Expr>> PointwiseStrides(absl::Span<const ExprGeometry> operands) override {
+  std::optional<std::vector<Expr>> PointwiseStrides(absl::Span<const ExprGeometry> asked) override {
+    std::vector<ExprGeometry> operands;
+    for (const ExprGeometry& g : asked) operands.push_back(Concluded(g));
     int rank = 0;
     bool traced = false;
     for (const ExprGeometry& g : operands) {
       rank = std::max(rank, g.rank());
       traced = traced || IsTraced(g);
     }
-    if (!traced) return std::nullopt;
+    if (!traced && !std::equal(operands.begin(), operands.end(), asked.begin())) {
+      SymbolicDecide decide(&ranges_, hints_);
+      const auto out = view_rules::PointwiseOutput<SymbolicDecide>(decide, operands);
+      if (out.ok()) return out->strides;
+    }
+    if (!answers_.both_of_layouts || !traced) return std::nullopt;
     return Derive(LayoutDerivation::kPointwise, operands, rank);
   }
 
@@ -136,14 +175,47 @@ class Builder : public LayoutTrace {
     return strides;
   }
 
+  // Takes strides that are symbols to be those of the layout, where dims have several elements.
+  void Conclude(Predicate predicate, const ExprGeometry& g) {
+    SymbolicDecide decide(&ranges_, hints_);
+    if (predicate != Predicate::kIsContiguous && predicate != Predicate::kIsChannelsLast) return;
+    const std::vector<Expr> strides = predicate == Predicate::kIsContiguous
+                                          ? view_rules::ContiguousStrides(decide, g.sizes)
+                                          : view_rules::ChannelsLastStrides(decide, g.sizes);
+    for (size_t d = 0; d < strides.size(); ++d) {
+      if (g.strides[d].IsSymbol() && ranges_.Less(1, g.sizes[d]) == true)
+        strides_.insert({g.strides[d].SymbolName(), strides[d]});
+    }
+  }
+  ExprGeometry Concluded(ExprGeometry g) const {
+    for (size_t d = 0; d < g.strides.size() && !strides_.empty(); ++d) g.strides[d] = g.strides[d].Substitute(strides_);
+    return g;
+  }
+  // Answers a question about a layout that is known.
+  bool Decided(Predicate predicate, const ExprGeometry& g) const {
+    SymbolicDecide decide(&ranges_, hints_);
+    switch (predicate) {
+      case Predicate::kIsContiguous:
+        return view_rules::IsContiguous(decide, g);
+      case Predicate::kIsChannelsLast:
+        return view_rules::IsChannelsLast(decide, g);
+      case Predicate::kIsDense:
+        return view_rules::IsNonOverlappingAndDense(decide, g);
+      case Predicate::kSuggestsChannelsLast:
+        return SuggestsChannelsLast<SymbolicDecide>(decide, g.sizes, g.strides);
+    }
+    return false;
+  }
+
   // Returns whether some stride is known only in the call.
   bool IsTraced(const ExprGeometry& g) const {
-    return std::any_of(g.strides.begin(), g.strides.end(), [&](const Expr& e) {
-      const auto symbols = e.Symbols();
-      return std::any_of(symbols.begin(), symbols.end(), [&](const std::string& s) {
-        const auto it = leaves_.find(s);
-        return it != leaves_.end() && (it->second.op == LayoutValue::kStride || it->second.op == LayoutValue::kDerived);
-      });
+    return std::any_of(g.strides.begin(), g.strides.end(), [&](const Expr& e) { return IsTraced(e); });
+  }
+  bool IsTraced(const Expr& e) const {
+    const auto symbols = e.Symbols();
+    return std::any_of(symbols.begin(), symbols.end(), [&](const std::string& s) {
+      const auto it = leaves_.find(s);
+      return it != leaves_.end() && (it->second.op == LayoutValue::kStride || it->second.op == LayoutValue::kDerived);
     });
   }
 
@@ -240,6 +312,7 @@ class Builder : public LayoutTrace {
     decisions_ = 0;
     events_.clear();
     known_.clear();
+    strides_.clear();
     derived_.clear();
     const absl::StatusOr<std::vector<InferredLayout>> results = [&] {
       const LayoutTrace::Scope scope(this);
@@ -307,6 +380,7 @@ class Builder : public LayoutTrace {
   const absl::flat_hash_map<std::string, int64_t>& hints_;
   absl::FunctionRef<absl::StatusOr<std::vector<InferredLayout>>()> infer_;
   const LayoutRuleOptions& options_;
+  const Answers answers_;
 
   absl::flat_hash_map<std::string, Leaf> leaves_;  // by symbol
   std::vector<std::array<int64_t, 3>> values_;
@@ -324,6 +398,7 @@ class Builder : public LayoutTrace {
   size_t decisions_ = 0;
   std::vector<Event> events_;
   absl::flat_hash_map<std::string, bool> known_;
+  absl::flat_hash_map<std::string, Expr> strides_;  // that the answers so far determine
   std::set<int64_t> derived_;
 };
 
@@ -334,6 +409,21 @@ absl::StatusOr<std::vector<int64_t>> BuildLayoutRule(
     const absl::flat_hash_map<std::string, int64_t>& hints,
     absl::FunctionRef<absl::StatusOr<std::vector<InferredLayout>>()> infer, const LayoutRuleOptions& options) {
   return Builder(operands, ranges, hints, infer, options).Run();
+}
+
+bool HoldsForAllLayouts(const std::vector<LayoutRuleOperand>& operands, const SymbolRanges& ranges,
+                        const absl::flat_hash_map<std::string, int64_t>& hints, absl::FunctionRef<bool()> holds,
+                        const LayoutCases& cases) {
+  bool all = true;
+  const auto check = [&]() -> absl::StatusOr<std::vector<InferredLayout>> {
+    all = all && holds();
+    return std::vector<InferredLayout>();
+  };
+  const LayoutRuleOptions options = {.max_runs = cases.max_runs, .whole = true};
+  const Answers answers = {
+      .both_of_sizes = false, .both_of_layouts = !cases.compares_strides, .concludes_strides = true};
+  const bool complete = Builder(operands, ranges, hints, check, options, answers).Run().ok();
+  return all && complete;
 }
 
 }  // namespace smelt

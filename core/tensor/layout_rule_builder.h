@@ -4,6 +4,8 @@
 //   LayoutRuleOperands operands;
 //   operands.tensors = {x, y};          // ExprGeometry whose sizes and strides are symbols
 //   auto rule = BuildLayoutRule(operands, ranges, hints, [&] { return InferResults(...); });
+//
+// HoldsForAllLayouts follows the same answers to find out whether something holds whatever the strides are.
 #ifndef SMELT_CORE_TENSOR_LAYOUT_RULE_BUILDER_H_
 #define SMELT_CORE_TENSOR_LAYOUT_RULE_BUILDER_H_
 
@@ -43,6 +45,20 @@ absl::StatusOr<std::vector<int64_t>> BuildLayoutRule(
     const std::vector<LayoutRuleOperand>& operands, const SymbolRanges& ranges,
     const absl::flat_hash_map<std::string, int64_t>& hints,
     absl::FunctionRef<absl::StatusOr<std::vector<InferredLayout>>()> infer, const LayoutRuleOptions& options = {});
+
+struct LayoutCases {
+  int max_runs = 64;
+  // If true, a question about a layout as a whole (is it contiguous?) is decided by comparing the strides that are not
+  // known, which takes more runs. Otherwise both answers are followed: some operand might have either.
+  bool compares_strides = false;
+};
+
+// Returns whether `holds` returns true for every answer to the questions that it asks about strides of the operands.
+// The hints answer questions about sizes alone. False if there are more cases than `max_runs`, or if a question cannot be
+// written down.
+bool HoldsForAllLayouts(const std::vector<LayoutRuleOperand>& operands, const SymbolRanges& ranges,
+                        const absl::flat_hash_map<std::string, int64_t>& hints, absl::FunctionRef<bool()> holds,
+                        const LayoutCases& cases = {});
 
 }  // namespace smelt
 
