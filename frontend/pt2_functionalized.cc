@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
-#include "smelt/core/op/declare.h"
+#include "smelt/core/op/schema.h"
 #include "smelt/frontend/pt2_reader.h"
 
 namespace smelt {

@@ -10,9 +10,6 @@
 
 namespace smelt {
 
-// Returns whether the operator writes this argument, or tensors that it holds.
-bool IsWritten(const Argument& a);
-
 struct FunctionalCounterpart {
   OpName op;
   static constexpr int kNone = -1, kDTypeOfWritten = -2;

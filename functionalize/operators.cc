@@ -116,7 +116,7 @@ Functionalizer::Operator& Functionalizer::OperatorOf(OpName op) {
     o.step = Step::kLoop;
   } else if (name == op::kSmeltAssertNoOverlap) {
     o.step = Step::kCheckApart;
-  } else if (o.schema == nullptr || op != OpName::Get(op.full())) {  // or it is a declared one (core/op/declare.h)
+  } else if (o.schema == nullptr || op.IsDeclared()) {
     o.step = Step::kUnknown;
   } else if (GetOpInfo(op).kind == OpKind::kInplaceView) {
     o.step = Step::kInPlaceView;

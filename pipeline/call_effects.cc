@@ -100,7 +100,7 @@ std::vector<int> WrittenStorages(const Graph& g, const Convention& distinct) {
 EagerWrites FindEagerWrites(const Graph& g) {
   EagerWrites all{TensorArgs(g), AllStorages(g)};
   const std::vector<NodeId> nodes = g.AllNodes();
-  const bool custom = std::any_of(nodes.begin(), nodes.end(), [&](NodeId n) { return IsDeclared(g.node(n).op); });
+  const bool custom = std::any_of(nodes.begin(), nodes.end(), [&](NodeId n) { return g.node(n).op.IsDeclared(); });
   if (!custom) return all;
   const std::unique_ptr<Graph> copy = g.Clone();
   const std::unique_ptr<AliasDb> db = AliasDb::Build(*copy, {.distinct_inputs = true});

@@ -142,7 +142,7 @@ class EagerBuilder {
     const std::string& name = node.op.name();
     const OpInfo& info = GetOpInfo(node.op);
     if (name == op::kPrimConstant) return EmitConstant(n);
-    if (IsDeclared(node.op)) return EmitCustom(n);
+    if (node.op.IsDeclared()) return EmitCustom(n);
     if (name == op::kPrimDevice || name == op::kPrimLayout) {
       Emit(fb::EagerKind::None, n).outputs = {Number(node.outputs[0])};
       return absl::OkStatus();

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/cause.h"
-#include "smelt/core/op/declare.h"
 #include "smelt/core/op/op_info.h"
 
 namespace smelt {
@@ -18,7 +17,7 @@ std::vector<UnsupportedOperator> FindUnsupported(const Graph& graph) {
   std::map<std::string, UnsupportedOperator> unknown;
   for (NodeId n : graph.AllNodes()) {
     const Node& node = graph.node(n);
-    if (GetOpInfo(node.op).kind != OpKind::kUnknown || IsDeclared(node.op)) continue;
+    if (GetOpInfo(node.op).kind != OpKind::kUnknown || node.op.IsDeclared()) continue;
     UnsupportedOperator& u = unknown[node.op.full()];
     ++u.count;
     const std::string source = node.source == nullptr ? "" : node.source->ToString();

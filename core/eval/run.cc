@@ -206,12 +206,6 @@ absl::StatusOr<Values> InPlaceView(Call& c, OpName view) {
   return Values{c.args[0]};
 }
 
-// Returns whether the call writes an argument, or an element of it.
-bool IsWritten(const Argument& a) {
-  return a.alias.is_write ||
-         std::any_of(a.alias.contained.begin(), a.alias.contained.end(), [](const AliasInfo& i) { return i.is_write; });
-}
-
 PlacedGeometry Placed(const Tensor& t, Geometry geometry) {
   return {std::move(geometry), t.storage()->data(), t.dtype()};
 }

@@ -3,27 +3,36 @@
 #include <memory>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 
 namespace smelt {
 
-OpName OpName::Get(absl::string_view full) {
+OpName OpName::Get(absl::string_view full) { return Intern(full, ""); }
+
+OpName OpName::GetDeclared(absl::string_view full, absl::string_view schema) { return Intern(full, schema); }
+
+OpName OpName::Intern(absl::string_view full, absl::string_view schema) {
   // Never destroyed, because names outlive every static variable that may hold one.
   static absl::Mutex& mutex = *new absl::Mutex;
-  static auto& table = *new absl::flat_hash_map<std::string, std::unique_ptr<const Rep>>;
+  static auto& names = *new absl::flat_hash_map<std::string, std::unique_ptr<const Rep>>;
+  static auto& declared = *new absl::flat_hash_map<std::string, std::unique_ptr<const Rep>>;
+  const bool is_declared = !schema.empty();
+  auto& table = is_declared ? declared : names;
+  std::string with_schema;
+  if (is_declared) with_schema = absl::StrCat(full, "\n", schema);
+  const absl::string_view key = is_declared ? with_schema : full;
   OpName result;
   {
     absl::ReaderMutexLock lock(&mutex);
-    auto it = table.find(full);
+    auto it = table.find(key);
     if (it != table.end()) {
       result.rep_ = it->second.get();
       return result;
     }
   }
   auto rep = std::make_unique<Rep>();
-  // The text behind a line end distinguishes names that are otherwise equal: core/op/declare.h puts the schema there.
-  const std::string key(full);
-  full = full.substr(0, full.find('\n'));
+  rep->is_declared = is_declared;
   rep->full = std::string(full);
   size_t colons = full.rfind("::");
   size_t dot = full.find('.', colons == absl::string_view::npos ? 0 : colons);

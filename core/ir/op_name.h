@@ -18,9 +18,13 @@ class OpName {
  public:
   OpName() = default;
   static OpName Get(absl::string_view full);
+  // Returns the name of an operator that the user declares (core/op/declare.h). Names with different schemas are
+  // different, and Get(full) is yet another name.
+  static OpName GetDeclared(absl::string_view full, absl::string_view schema);
   const std::string& full() const { return rep_->full; }
-  const std::string& name() const { return rep_->name; }          // with the namespace
-  const std::string& overload() const { return rep_->overload; }  // "" for the default one
+  const std::string& name() const { return rep_->name; }                    // with the namespace
+  const std::string& overload() const { return rep_->overload; }            // "" for the default one
+  bool IsDeclared() const { return rep_ != nullptr && rep_->is_declared; }  // GetDeclared made it
   bool operator==(OpName o) const { return rep_ == o.rep_; }
   bool operator!=(OpName o) const { return rep_ != o.rep_; }
   bool operator==(absl::string_view full_name) const {
@@ -33,8 +37,12 @@ class OpName {
   }
 
  private:
+  // `schema` is empty for operators that are not declared.
+  static OpName Intern(absl::string_view full, absl::string_view schema);
+
   struct Rep {
     std::string full, name, overload;
+    bool is_declared = false;
   };
   const Rep* rep_ = nullptr;
 };

@@ -158,16 +158,13 @@ absl::StatusOr<OpName> DeclareOperator(absl::string_view schema) {
   SMELT_ASSIGN_OR_RETURN(FunctionSchema parsed, ParseSchema(schema));
   if (parsed.op.overload() == "default") parsed.op = OpName::Get(absl::StripSuffix(parsed.op.full(), ".default"));
   SMELT_RETURN_IF_ERROR(CheckSchema(parsed));
-  // The name goes with the schema (core/ir/op_name.cc).
-  const OpName op = OpName::Get(absl::StrCat(parsed.op.full(), "\n", parsed.ToString()));
+  const OpName op = OpName::GetDeclared(parsed.op.full(), parsed.ToString());
   parsed.op = op;
   op_internal::AddDeclaredSchema(std::move(parsed));
   return op;
 }
 
-bool IsDeclared(OpName op) { return op && op != OpName::Get(op.full()) && FindSchema(op) != nullptr; }
-
-std::string DeclaredSchema(OpName op) { return IsDeclared(op) ? FindSchema(op)->ToString() : ""; }
+std::string DeclaredSchema(OpName op) { return op.IsDeclared() ? FindSchema(op)->ToString() : ""; }
 
 absl::Status OperatorDeclarations::AddText(absl::string_view text, absl::string_view file_name) {
   std::vector<OpName> added = operators_;

@@ -6,9 +6,10 @@
 //   FindSchema(op)->IsMutable();   // true
 //
 // A declared operator's name goes with its schema: names with different schemas are different names. So two compilations
-// in one process may declare mylib::f differently, and OpName::Get("mylib::f") is yet another name, without a schema. All annotations hold: an argument `Tensor(a!)` is written, a result
-// `Tensor(a)` lies in the memory of the arguments of that set, a result `Tensor(a!)` is that argument. A result without
-// an annotation is in memory of its own.
+// in one process may declare mylib::f differently, and OpName::Get("mylib::f") is yet another name, without a schema.
+//
+// All annotations hold: an argument `Tensor(a!)` is written, a result `Tensor(a)` lies in the memory of the arguments of
+// that set, a result `Tensor(a!)` is that argument. A result without an annotation is in memory of its own.
 #ifndef SMELT_CORE_OP_DECLARE_H_
 #define SMELT_CORE_OP_DECLARE_H_
 
@@ -30,9 +31,7 @@ namespace smelt {
 // pass to an implementation.
 absl::StatusOr<OpName> DeclareOperator(absl::string_view schema);
 
-// Returns whether DeclareOperator made the name.
-bool IsDeclared(OpName op);
-// Returns a declared operator's schema as PyTorch prints it; "" for another one.
+// Returns a declared operator's schema as PyTorch prints it; "" if DeclareOperator did not make the name.
 std::string DeclaredSchema(OpName op);
 
 // The operators that one compilation declares.
@@ -59,9 +58,6 @@ struct ResultMemory {
   std::vector<int> arguments;  // empty: memory of its own
 };
 ResultMemory MemoryOfResult(const FunctionSchema& schema, size_t result);
-
-// Returns whether the argument, or the tensors in the list that it is, are written.
-bool IsWritten(const Argument& argument);
 
 }  // namespace smelt
 

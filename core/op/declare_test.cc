@@ -32,7 +32,7 @@ TEST(DeclareTest, AnOperatorHasTheSchemaThatItWasDeclaredWith) {
   EXPECT_EQ(DeclaredSchema(op), "mylib::scale_(Tensor(a!) x, float by=1.) -> ()");
   EXPECT_TRUE(FindSchema(op)->IsMutable());
   EXPECT_EQ(FindSchema(op)->op, op);
-  EXPECT_TRUE(IsDeclared(op));
+  EXPECT_TRUE(op.IsDeclared());
 }
 
 TEST(DeclareTest, TheSameNameMayBeDeclaredDifferentlyAtTheSameTime) {
@@ -46,6 +46,14 @@ TEST(DeclareTest, TheSameNameMayBeDeclaredDifferentlyAtTheSameTime) {
   EXPECT_TRUE(GetOpEffects(writing).writes);
   // Declaring registers nothing.
   EXPECT_EQ(FindSchema(OpName::Get("mylib::twofold")), nullptr);
+}
+
+TEST(DeclareTest, NoTextStandsForADeclaredOperator) {
+  const OpName op = Declare("mylib::f(Tensor x) -> Tensor");
+  for (const std::string& text : {op.full(), op.full() + "\n" + DeclaredSchema(op)}) {
+    EXPECT_FALSE(OpName::Get(text).IsDeclared());
+    EXPECT_NE(OpName::Get(text), op);
+  }
 }
 
 TEST(DeclareTest, EqualSchemasAreOneOperator) {

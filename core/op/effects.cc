@@ -74,9 +74,6 @@ bool AnyWrite(const AliasInfo& a) {
 }
 bool IsStored(const AliasInfo& a) { return a.IsWildcardAfter() && !a.IsWildcardBefore() && !a.before.empty(); }
 
-// Returns whether the user declared the operator (core/op/declare.h): its name goes with its schema.
-bool IsDeclared(const FunctionSchema& s) { return s.op != OpName::Get(s.op.full()); }
-
 // Describes the list and dictionary operators: the meaning of `t` and of `t[]` in a schema.
 void DescribeContainers(const FunctionSchema& s, OpEffects* e) {
   absl::string_view name = s.op.name();
@@ -246,7 +243,7 @@ OpEffects FromSchema(const FunctionSchema& s) {
   const std::string& name = s.op.name();
   if (MakeSpecial(name, &e)) return e;
   if (s.is_vararg || s.is_varret) return UnknownEffects();
-  const bool declared = IsDeclared(s);
+  const bool declared = s.op.IsDeclared();
   const bool container_op = IsContainerOp(s) && !declared;
   const bool geometry_reader = GeometryReaders().contains(name);
   bool any_memory = false;

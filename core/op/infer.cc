@@ -873,7 +873,7 @@ absl::Status InferNode(Graph& g, NodeId n) {
   if (name == "smelt::size" || name == "smelt::FusionGroup") return absl::OkStatus();
   if (!node.blocks.empty()) return InferControl(g, n);
   // The program states the types of a declared operator's results (core/op/declare.h).
-  if (GetOpInfo(node.op).kind == OpKind::kUnknown && node.op != OpName::Get(node.op.full())) return absl::OkStatus();
+  if (GetOpInfo(node.op).kind == OpKind::kUnknown && node.op.IsDeclared()) return absl::OkStatus();
   if (name == "prim::ListConstruct") {
     const Type& t = g.value(node.outputs[0]).type;
     if (t.kind() != TypeKind::kList && !node.inputs.empty()) {

@@ -33,7 +33,6 @@ bool FunctionSchema::IsMutable() const {
   return false;
 }
 
-// declare.h and functionalize/functional_counterpart.h declare it.
 bool IsWritten(const Argument& a) {
   if (a.alias.is_write) return true;
   for (const AliasInfo& c : a.alias.contained) {

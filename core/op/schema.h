@@ -38,6 +38,9 @@ struct Argument {
       type_text;  // the type as the schema has it: "MemoryFormat?", "SymInt[2]", "ScalarType": Type knows only ints
 };
 
+// Returns whether the argument, or the tensors in the list that it is, are written.
+bool IsWritten(const Argument& argument);
+
 struct FunctionSchema {
   OpName op;
   std::vector<Argument> arguments;
