@@ -5,6 +5,8 @@
 #include "smelt/runtime/library/convolution.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -260,6 +262,51 @@ std::unique_ptr<PreparedOp> MakeFastConvolution(const LibraryRequest& r, const C
   return r.outputs[0].dtype == DType::kFloat32 ? MakeGemmConvolution(r, p) : nullptr;
 }
 
+// Returns the same convolution in the dims for which there is faster code; null if they are those of the request. Spatial
+// dims in which nothing happens, one element and one tap that meets it, are dropped: a kernel of k by 1 on a column is
+// one of k on a line. A kernel of k by 1 on narrow images runs along the rows of the transposed images, because
+// vectors of results lie along rows.
+std::optional<LibraryRequest> InBetterDims(const LibraryRequest& r, const ConvParams& p) {
+  constexpr int64_t kNarrow = 16;
+  std::vector<int> kept;
+  for (int d = 0; d < p.spatial; ++d) {
+    const bool unit = r.inputs[0].sizes[2 + d] == 1 && r.inputs[1].sizes[2 + d] == 1 &&
+                      r.outputs[0].sizes[2 + d] == 1 && p.padding[d] == 0;
+    if (!unit || (d == p.spatial - 1 && kept.empty())) kept.push_back(d);
+  }
+  bool same = static_cast<int>(kept.size()) == p.spatial;
+  if (kept.size() == 2 && !p.transposed && p.groups == 1) {
+    const auto &kernel = r.inputs[1].sizes, &out = r.outputs[0].sizes;
+    const int along = 2 + kept[0], across = 2 + kept[1];
+    if (kernel[along] > 1 && kernel[across] == 1 && out[across] < kNarrow && out[along] >= 2 * out[across]) {
+      std::swap(kept[0], kept[1]);
+      same = false;
+    }
+  }
+  if (same) return std::nullopt;
+  LibraryRequest less = r;
+  for (OperandShape* o : {&less.inputs[0], &less.inputs[1], &less.outputs[0]}) {
+    const OperandShape whole = *o;
+    o->sizes.resize(2 + kept.size());
+    o->strides.resize(2 + kept.size());
+    for (size_t k = 0; k < kept.size(); ++k) {
+      o->sizes[2 + k] = whole.sizes[2 + kept[k]];
+      o->strides[2 + k] = whole.strides[2 + kept[k]];
+    }
+  }
+  less.ints.clear();
+  const auto add = [&](const std::vector<int64_t>& of_dims) {
+    for (int d : kept) less.ints.push_back(of_dims[d]);
+  };
+  add(p.stride);
+  add(p.padding);
+  add(p.dilation);
+  less.ints.push_back(p.transposed);
+  add(p.output_padding);
+  less.ints.push_back(p.groups);
+  return less;
+}
+
 class NothingToDo : public PreparedOp {
  public:
   absl::Status Run(const LibraryContext&, absl::Span<char* const>, absl::Span<char* const>) const override {
@@ -284,6 +331,7 @@ MakeResult MakeConvolution(const LibraryRequest& r, PackedWeights* packed) {
   if (r.inputs[0].NumElements() == 0 || r.inputs[1].NumElements() == 0) {
     return std::unique_ptr<PreparedOp>(new NaiveConvolution(r, std::move(p)));
   }
+  if (const std::optional<LibraryRequest> less = InBetterDims(r, p)) return MakeConvolution(*less, packed);
   if (auto op = MakeFastConvolution(r, p, packed)) return op;
   const DType t = r.outputs[0].dtype;
   if (t == DType::kFloat64) {
