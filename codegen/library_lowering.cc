@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/ops.h"
@@ -244,7 +243,8 @@ absl::StatusOr<LibraryNode> Eigh(const Graph& g, NodeId n, const OpCall& call) {
 
 absl::StatusOr<LibraryNode> Plain(const Graph& g, NodeId n, const OpCall& call) {
   LibraryNode out;
-  out.op = std::string(absl::StripPrefix(call.op().name(), op::kAtenNamespace));
+  // Without the namespace.
+  out.op = call.op().name().substr(call.op().name().find("::") + 2);
   out.outputs = Outputs(g, n);
   for (const OpArg& a : call.args()) {
     switch (a.kind) {

@@ -74,7 +74,9 @@ absl::Status PlanBuilder::EmitLibrary(NodeId n, const LibraryNode& call) {
   auto step = std::make_unique<fb::LibraryCallT>();
   step->op = call.op;
   last_call_ = {};
-  if (RefusesData(GetOpTraits(g_.node(n).op).library)) plan_->may_refuse_late = true;
+  const OpTraits& traits = GetOpTraits(g_.node(n).op);
+  const bool plain_refuses = traits.library == LibraryCall::kPlain && traits.refusal != DataRefusal::kNone;
+  if (plain_refuses || RefusesData(traits.library)) plan_->may_refuse_late = true;
   for (ValueId v : call.inputs) {
     if (!g_.IsLive(v)) {
       step->inputs.push_back(-1);

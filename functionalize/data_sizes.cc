@@ -19,6 +19,8 @@ namespace {
 
 using Values = absl::StatusOr<std::vector<ValueId>>;
 
+constexpr char kNms[] = "torchvision::nms";
+
 class SizeOpener {
  public:
   SizeOpener(Graph& g, NodeId n) : g_(g), n_(n) {}
@@ -37,6 +39,7 @@ class SizeOpener {
     if (full == op::kUniqueConsecutive)
       return IsNone(In(3)) ? Unique(/*consecutive=*/true) : UniqueSlices(In(3), /*consecutive=*/true);
     if (full == op::kBincount) return Bincount();
+    if (full == kNms) return Nms();
     if (full == op::kRepeatInterleaveSelfTensor || full == op::kRepeatInterleaveTensor)
       return RepeatInterleave(full == op::kRepeatInterleaveTensor);
     return false;
@@ -50,7 +53,7 @@ class SizeOpener {
     if (full == op::kMaskedSelect || full == op::kPrivateUnique2 || full == op::kBincount) rank = 1;
     if (full == op::kUniqueConsecutive) rank = IsNone(In(3)) ? 1 : T(In(0)).rank();
     if (full == op::kUniqueDim) rank = T(In(0)).rank();
-    if (full == op::kRepeatInterleaveTensor) rank = 1;
+    if (full == op::kRepeatInterleaveTensor || full == kNms) rank = 1;
     if (full == op::kRepeatInterleaveSelfTensor) rank = IsNone(In(2)) ? 1 : T(In(0)).rank();
     const Node& node = g_.node(n_);
     if (rank < 0 || node.outputs.empty() || !g_.value(node.outputs[0]).type.IsTensor()) return absl::OkStatus();
@@ -535,6 +538,18 @@ class SizeOpener {
     if (g_.value(In(1)).type.IsTensor()) args.push_back(In(1));
     NodeId count = InsertTyped(op::kSmeltBincount, args, {g_.value(g_.node(n_).outputs[0]).type});
     ReplaceOutput(0, g_.node(count).outputs[0]);
+    return Done();
+  }
+
+  // nms(dets, scores, iou_threshold): smelt::nms_order gives the boxes by falling score, and which of them stay.
+  absl::StatusOr<bool> Nms() {
+    const NodeId order = InsertTyped(absl::StrCat(op::kSmeltNamespace, "nms_order"), {In(0), In(1), In(2)},
+                                     {Type::Tensor(), Type::Tensor()});
+    SMELT_RETURN_IF_ERROR(InferNode(g_, order));
+    const Type& out = g_.value(g_.node(n_).outputs[0]).type;
+    SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> places, Columns(g_.node(order).outputs[1], (*out.tensor().sizes)[0]));
+    SMELT_ASSIGN_OR_RETURN(ValueId kept, Insert(op::kIndexSelect, {g_.node(order).outputs[0], Int(0), places[0]}));
+    ReplaceOutput(0, kept);
     return Done();
   }
 

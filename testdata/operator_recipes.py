@@ -347,6 +347,7 @@ def recipes():
     add("bernoulli.p", r(3), 0.5, generator=generator)
     # Others.
     add("_int_mm", torch.ones(32, 16, dtype=torch.int8), torch.ones(16, 8, dtype=torch.int8))
+    add("_weight_int8pack_mm", r(3, 16), torch.ones(8, 16, dtype=torch.int8), r(8))
     add("linalg_cond.p_str", r(2, 2), "fro")
     add("linalg_norm.ord_str", r(2, 2), "nuc")
     add("linalg_norm.ord_str", r(2, 2), "fro")

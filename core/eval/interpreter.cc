@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/cause.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/traits.h"
 
 namespace smelt::eval_internal {
 namespace {
@@ -363,6 +364,7 @@ class Interpreter {
       if (!found.ok() || name == "smelt::unique") return found;
       return Values{EvalValue(ScalarTensor(DType::kInt64, EvalValue((*found)[0].tensor().NumElements())))};
     }
+    if (GetOpTraits(node.op).library == LibraryCall::kPlain) return eval_internal::Run(state_, node.op, args);
     return absl::UnimplementedError(absl::StrCat(node.op.full(), " is not supported by the evaluator"));
   }
 

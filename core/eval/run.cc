@@ -20,6 +20,10 @@
 #include "smelt/core/tensor/written_places.h"
 
 namespace smelt::eval_internal {
+
+// Defined in detection_kernels.cc.
+void AddDetectionKernels(KernelTable& t);
+
 namespace {
 
 const KernelTable& Kernels() {
@@ -35,6 +39,7 @@ const KernelTable& Kernels() {
     AddSortingKernels(*t);
     AddFourierKernels(*t);
     AddFactorizationKernels(*t);
+    AddDetectionKernels(*t);
     AddScalarKernels(*t);
     AddContainerKernels(*t);
     return t;

@@ -8,6 +8,9 @@
 
 namespace smelt {
 
+// Defined in decompose_detection.cc.
+void AddDetectionRules(DecompositionTable& table);
+
 DecompositionRule FindDecomposition(OpName op) {
   static const DecompositionTable* const kTable = [] {
     auto* table = new DecompositionTable();
@@ -34,6 +37,7 @@ DecompositionRule FindDecomposition(OpName op) {
     AddRandomRules(*table);
     AddFourierRules(*table);
     AddFactorizationRules(*table);
+    AddDetectionRules(*table);
     return table;
   }();
   auto it = kTable->find(op.full());

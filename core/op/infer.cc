@@ -26,6 +26,8 @@ namespace smelt {
 namespace op_internal {
 // Defined in decompose.cc: Decompose, except that the results have the strides of the nodes that compute them.
 absl::StatusOr<bool> DecomposeAsItComes(Graph& g, NodeId n);
+// Defined in infer_detection.cc.
+void AddDetectionTypeRules(RuleTable& r);
 }  // namespace op_internal
 
 namespace {
@@ -52,6 +54,7 @@ const Rule* FindRule(OpName op) {
     op_internal::AddLibraryRules(*table);
     op_internal::AddFourierTypeRules(*table);
     op_internal::AddFactorizationTypeRules(*table);
+    op_internal::AddDetectionTypeRules(*table);
     op_internal::AddCompositeRules(*table);
     op_internal::AddScalarRules(*table);
     return table;
@@ -1062,8 +1065,10 @@ absl::StatusOr<Type> TypeOfMasked(Graph& g, const OpCall& call) {
 // TorchScript's text has no names for sizes that only the data determines. Results of nodes that run once get a name.
 absl::Status NameDataSize(Graph& g, NodeId n) {
   const std::string& full = g.node(n).op.full();
-  const bool positions = full == "aten::nonzero" || full == "aten::argwhere", counts = full == "aten::bincount";
-  if (!positions && !counts && full != "aten::masked_select" && full != "aten::index.Tensor") return absl::OkStatus();
+  const bool positions = full == "aten::nonzero" || full == "aten::argwhere", counts = full == "aten::bincount",
+             boxes = full == "torchvision::nms";
+  if (!positions && !counts && !boxes && full != "aten::masked_select" && full != "aten::index.Tensor")
+    return absl::OkStatus();
   const ValueId out = g.node(n).outputs[0];
   if (!g.value(out).type.IsTensor() || g.value(out).type.tensor().sizes) return absl::OkStatus();
   SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g, n));
@@ -1077,7 +1082,7 @@ absl::Status NameDataSize(Graph& g, NodeId n) {
     const Expr count = NewDataSize(g);
     type = Type::Tensor(DType::kInt64, {count, Expr(self.rank())}, {Expr(1), count});
   } else {
-    type = Type::Tensor(counts ? DType::kInt64 : *self.dtype, {NewDataSize(g)}, {Expr(1)});
+    type = Type::Tensor(counts || boxes ? DType::kInt64 : *self.dtype, {NewDataSize(g)}, {Expr(1)});
   }
   if (type.tensor().sizes) SetTypeIfNew(g, out, type);
   return absl::OkStatus();

@@ -41,7 +41,7 @@ constexpr Group kGroups[] = {
      "argwhere fill_diagonal embedding_dense_backward pixel_shuffle pixel_unshuffle channel_shuffle im2col "
      "col2im block_diag bincount view_copy upsample_nearest2d_backward unique_consecutive _unique2 unique_dim "
      "upsample_linear1d upsample_bicubic2d upsample_trilinear3d upsample_bilinear2d_backward isin "
-     "_upsample_bilinear2d_aa _upsample_bicubic2d_aa"},
+     "_upsample_bilinear2d_aa _upsample_bicubic2d_aa torchvision::nms"},
     {OpKind::kLibrary,
      "mm bmm addmm addbmm baddbmm mv addmv dot vdot outer addr convolution _convolution convolution_backward "
      "convolution_overrideable sort argsort topk msort kthvalue median nanmedian mode searchsorted bucketize "
@@ -124,13 +124,16 @@ constexpr const char* kForeach =
     "log2 max maximum minimum mul neg norm pow reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc "
     "zero";
 
+std::string Qualified(absl::string_view name) {
+  return absl::StrContains(name, "::") ? std::string(name) : absl::StrCat("aten::", name);
+}
+
 const absl::flat_hash_map<std::string, OpKind>& Named() {
   static const auto* const kMap = [] {
     auto* m = new absl::flat_hash_map<std::string, OpKind>();
     for (const Group& g : kGroups) {
       // The first group that names an operator decides; overloads on Python numbers are distinguished by their schema.
-      for (absl::string_view n : absl::StrSplit(g.names, ' ', absl::SkipEmpty()))
-        m->emplace(absl::StrCat("aten::", n), g.kind);
+      for (absl::string_view n : absl::StrSplit(g.names, ' ', absl::SkipEmpty())) m->emplace(Qualified(n), g.kind);
     }
     return m;
   }();
@@ -141,8 +144,7 @@ const absl::flat_hash_set<std::string>& NamesOf(OpKind kind) {
   static const auto* const kSets = [] {
     auto* m = new absl::flat_hash_map<OpKind, absl::flat_hash_set<std::string>>();
     for (const Group& g : kGroups) {
-      for (absl::string_view n : absl::StrSplit(g.names, ' ', absl::SkipEmpty()))
-        (*m)[g.kind].insert(absl::StrCat("aten::", n));
+      for (absl::string_view n : absl::StrSplit(g.names, ' ', absl::SkipEmpty())) (*m)[g.kind].insert(Qualified(n));
     }
     return m;
   }();

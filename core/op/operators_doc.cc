@@ -65,7 +65,9 @@ std::string OperatorsMarkdown() {
   for (OpName op : DescribedOps()) {
     const OpInfo& info = GetOpInfo(op);
     absl::string_view name = op.name();
-    if (!absl::ConsumePrefix(&name, "aten::") && !absl::StartsWith(name, "quantized_decomposed::")) continue;
+    if (!absl::ConsumePrefix(&name, "aten::") && !absl::StartsWith(name, "quantized_decomposed::") &&
+        !absl::StartsWith(name, "torchvision::"))
+      continue;
     // A composite without a decomposition is not supported.
     if (info.kind == OpKind::kComposite && !info.decomposes) continue;
     by_kind[info.kind][std::string(name)].push_back(op.overload());

@@ -204,6 +204,10 @@ constexpr Row kRows[] = {
     {"smelt::unique", {.library = L::kUnique}},
     {"smelt::unique_count", {.library = L::kUniqueCount}},
     {"smelt::bincount", {.library = L::kBincount}},
+    {"torchvision::nms", {.opening = O::kDataSizes}},
+    {"smelt::nms_order smelt::deformed_columns", {.library = L::kPlain}},
+    {"torchvision::roi_align torchvision::roi_pool torchvision::ps_roi_align",
+     {.library = L::kPlain, .refusal = R::kFactorization}},
 
     // --- random ---
     {"uniform", {.distribution = Distribution::kUniform, .like_operand = true}},

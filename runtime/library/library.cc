@@ -9,6 +9,12 @@
 #include "smelt/core/base/status_macros.h"
 
 namespace smelt {
+
+namespace library_internal {
+// Defined in detection.cc.
+absl::Span<const LibraryEntry> DetectionOps();
+}  // namespace library_internal
+
 namespace {
 
 using library_internal::LibraryEntry;
@@ -28,8 +34,8 @@ constexpr LibraryEntry kOps[] = {
 
 // Returns null if there is no such operator.
 const LibraryEntry* FindOp(absl::string_view name) {
-  for (absl::Span<const LibraryEntry> ops :
-       {absl::MakeConstSpan(kOps), library_internal::SortingOps(), library_internal::SelectionOps()}) {
+  for (absl::Span<const LibraryEntry> ops : {absl::MakeConstSpan(kOps), library_internal::SortingOps(),
+                                             library_internal::SelectionOps(), library_internal::DetectionOps()}) {
     for (const LibraryEntry& e : ops) {
       if (name == e.name) return &e;
     }
