@@ -20,6 +20,10 @@
 #include "smelt/fuser/lower_group.h"
 
 namespace smelt {
+
+// Defined in quantized_weights.cc.
+absl::Status UseQuantizedWeights(Graph& g);
+
 namespace {
 
 constexpr int kMaxSteps = 100000;  // from one node: a decomposition that does not end is a bug
@@ -70,6 +74,7 @@ void EraseDeadIn(Graph& g, BlockId b, const absl::flat_hash_set<NodeId>& kept) {
 }  // namespace
 
 absl::Status Expander::Run() {
+  SMELT_RETURN_IF_ERROR(UseQuantizedWeights(g_));
   SMELT_RETURN_IF_ERROR(ExpandBlock(g_.top()));
   if (has_cats_) {
     // From here on readers do not change.

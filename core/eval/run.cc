@@ -21,8 +21,9 @@
 
 namespace smelt::eval_internal {
 
-// Defined in detection_kernels.cc.
+// Defined in detection_kernels.cc and weight_product_kernels.cc.
 void AddDetectionKernels(KernelTable& t);
+void AddWeightProductKernels(KernelTable& t);
 
 namespace {
 
@@ -40,6 +41,7 @@ const KernelTable& Kernels() {
     AddFourierKernels(*t);
     AddFactorizationKernels(*t);
     AddDetectionKernels(*t);
+    AddWeightProductKernels(*t);
     AddScalarKernels(*t);
     AddContainerKernels(*t);
     return t;

@@ -272,33 +272,6 @@ Values Eye(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cast(e.Op(call.op().full(), args), *t)};
 }
 
-// _grouped_mm(self [rows, in], mat2 [groups, in, out], offs [groups], bias, out_dtype) and
-// transformers::grouped_mm_fallback(input, weight, offs): multiplies the rows from offs[g - 1] up to offs[g] by matrix
-// g; rows after the last group are 0. Each matrix is multiplied with all rows, because only the data says which rows
-// are its own.
-Values GroupedMm(Emit& e, const OpCall& call) {
-  constexpr int64_t kMostGroups = 1024;
-  const ValueId rows = call.arg(0).value, matrices = call.arg(1).value, ends = TensorArg(call, "offs");
-  if (!ends.valid() || e.Rank(rows) != 2 || e.Rank(matrices) != 3)
-    return call.Unsupported("other operands than rows, a matrix a group and where groups end");
-  if (TensorArg(call, "bias").valid()) return call.Unsupported("a bias");
-  if (call.GetDType("out_dtype").value_or(e.DTypeOf(rows)) != e.DTypeOf(rows))
-    return call.Unsupported("a dtype other than its operands'");
-  const std::optional<int64_t> groups = e.Sizes(matrices)[0].Constant();
-  if (!groups || *groups > kMostGroups)
-    return call.Unsupported(absl::StrCat("more than ", kMostGroups, " groups, or a number known only at run time"));
-  const Expr count = e.Sizes(rows)[0];
-  const ValueId row = e.Unsqueeze(Range(e, count), 1);
-  ValueId out = e.Full(e.DTypeOf(rows), {count, e.Sizes(matrices)[2]}, 0);
-  for (int64_t g = *groups - 1; g >= 0; --g) {
-    // Goes from the last group to the first: a row belongs to the first group that ends after it.
-    const ValueId before_end = e.Op("aten::lt.Tensor", {row, e.Select(ends, 0, g)});
-    out = e.Where(before_end, e.Mm(rows, e.Select(matrices, 0, g)), out);
-    if (!e.ok()) return e.status();
-  }
-  return std::vector<ValueId>{out};
-}
-
 }  // namespace
 
 ValueId EmitMatmul(Emit& e, ValueId a, ValueId b, std::optional<DType> out) {
@@ -340,7 +313,6 @@ ValueId EmitMatmul(Emit& e, ValueId a, ValueId b, std::optional<DType> out) {
 void AddLinearAlgebraRules(DecompositionTable& t) {
   t["aten::linear"] = Linear;
   t["aten::eye"] = Eye;
-  t["aten::_grouped_mm"] = t["transformers::grouped_mm_fallback"] = GroupedMm;
   t["aten::matmul"] = t["aten::linalg_matmul"] = t["aten::mv"] = t["aten::dot"] = t["aten::vdot"] = Matmul;
   t["aten::addmm"] = t["aten::baddbmm"] = Addmm;
   t["aten::addmv"] = Addmv;

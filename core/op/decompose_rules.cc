@@ -8,8 +8,9 @@
 
 namespace smelt {
 
-// Defined in decompose_detection.cc.
+// Defined in decompose_detection.cc and decompose_weight_products.cc.
 void AddDetectionRules(DecompositionTable& table);
+void AddWeightProductRules(DecompositionTable& table);
 
 DecompositionRule FindDecomposition(OpName op) {
   static const DecompositionTable* const kTable = [] {
@@ -38,6 +39,7 @@ DecompositionRule FindDecomposition(OpName op) {
     AddFourierRules(*table);
     AddFactorizationRules(*table);
     AddDetectionRules(*table);
+    AddWeightProductRules(*table);
     return table;
   }();
   auto it = kTable->find(op.full());

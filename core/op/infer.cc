@@ -26,8 +26,9 @@ namespace smelt {
 namespace op_internal {
 // Defined in decompose.cc: Decompose, except that the results have the strides of the nodes that compute them.
 absl::StatusOr<bool> DecomposeAsItComes(Graph& g, NodeId n);
-// Defined in infer_detection.cc.
+// Defined in infer_detection.cc and infer_weight_products.cc.
 void AddDetectionTypeRules(RuleTable& r);
+void AddWeightProductTypeRules(RuleTable& r);
 }  // namespace op_internal
 
 namespace {
@@ -55,6 +56,7 @@ const Rule* FindRule(OpName op) {
     op_internal::AddFourierTypeRules(*table);
     op_internal::AddFactorizationTypeRules(*table);
     op_internal::AddDetectionTypeRules(*table);
+    op_internal::AddWeightProductTypeRules(*table);
     op_internal::AddCompositeRules(*table);
     op_internal::AddScalarRules(*table);
     return table;

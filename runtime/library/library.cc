@@ -11,8 +11,10 @@
 namespace smelt {
 
 namespace library_internal {
-// Defined in detection.cc.
+// Defined in detection.cc, grouped_matmul.cc and int8_matmul.cc.
 absl::Span<const LibraryEntry> DetectionOps();
+MakeResult MakeGroupedMatmul(const LibraryRequest& r, PackedWeights* packed);
+MakeResult MakeInt8Matmul(const LibraryRequest& r, PackedWeights* packed);
 }  // namespace library_internal
 
 namespace {
@@ -30,6 +32,8 @@ constexpr LibraryEntry kOps[] = {
     {"qr", library_internal::MakeOrthogonal},
     {"svd", library_internal::MakeOrthogonal},
     {"eigh", library_internal::MakeOrthogonal},
+    {"grouped_mm", library_internal::MakeGroupedMatmul},
+    {"int8_mm", library_internal::MakeInt8Matmul},
 };
 
 // Returns null if there is no such operator.
@@ -50,6 +54,8 @@ constexpr int64_t kMostCached = int64_t{64} << 20;
 // transforms, which take up to twenty times the memory of the signal. CheckShapes bounds it.
 int64_t PreparedBytes(const LibraryRequest& r) {
   constexpr int64_t kCode = 1 << 16, kTables = 20;
+  // A product for each group, for a few numbers of rows.
+  if (r.op == "grouped_mm") return 4 * kCode * r.inputs[1].sizes[0];
   if (r.op != "fourier") return kCode;
   return kCode + kTables * ItemSize(r.inputs[0].dtype) * r.inputs[0].NumElements();
 }
