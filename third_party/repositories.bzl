@@ -3,6 +3,7 @@
 `declare` is called as declare(rule, name, **attributes): the two differ in who may override what.
 """
 
+load("//third_party:aarch64.bzl", "aarch64_linux_gnu")
 load("//third_party:cuda.bzl", "system_cuda")
 load("//third_party:llvm.bzl", "system_llvm")
 load("//third_party:system.bzl", "system_cc_repository")
@@ -38,6 +39,7 @@ def declare_debian_libraries(declare):
 
 def declare_system_libraries(declare):
     """What comes from the system whatever the Bazel."""
+    declare(aarch64_linux_gnu, "aarch64_linux_gnu")
     declare(
         system_cc_repository,
         "com_github_google_flatbuffers",

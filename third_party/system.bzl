@@ -1,7 +1,12 @@
 """Makes a package that is installed on this system look like an external repository."""
 
+def _multiarch(ctx):
+    """The folder below /usr/lib and /usr/include of this machine's architecture."""
+    named = ctx.os.environ.get("SMELT_MULTIARCH")
+    return named or ctx.execute(["uname", "-m"]).stdout.strip() + "-linux-gnu"
+
 def _system_cc_repository_impl(ctx):
-    multiarch = ctx.os.environ.get("SMELT_MULTIARCH", "x86_64-linux-gnu")
+    multiarch = _multiarch(ctx)
     for destination, source in ctx.attr.paths.items():
         source = source.replace("{multiarch}", multiarch)
         if not ctx.path(source).exists:

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Runs a program for AArch64, or a script, with its arguments. QEMU_CPU names the processor: cortex-a57, neoverse-n1, max, ...
+set -euo pipefail
+# The machine's number in an ELF file.
+machine=$(od -An -tx2 -j18 -N2 "$1")
+if [[ $machine == " 00b7" ]]; then
+  exec qemu-aarch64-static -L "$(dirname "$0")/sysroot" "$@"
+fi
+exec "$@"
