@@ -35,6 +35,7 @@ absl::StatusOr<LoadedImage> LoadImage(const Image& image) {
   if (base == MAP_FAILED) return absl::ResourceExhaustedError(absl::StrCat("image: mmap: ", strerror(errno)));
   out.base_ = base;
   std::memcpy(base, image.bytes.data(), out.size_);
+  __builtin___clear_cache(static_cast<char*>(base), static_cast<char*>(base) + out.size_);
   if (mprotect(base, out.size_, PROT_READ | PROT_EXEC) != 0) {
     return absl::PermissionDeniedError(absl::StrCat("image: mprotect: ", strerror(errno)));
   }

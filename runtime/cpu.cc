@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "smelt/core/base/arm_features.h"
+
 namespace smelt {
 namespace {
 
@@ -82,6 +84,7 @@ bool HasAll(std::initializer_list<const char*> names) {
 bool CpuHas(absl::string_view feature) {
   if (!feature.empty() && feature[0] == '+') feature.remove_prefix(1);
   const Features& f = Features::Get();
+  if (!f.x86) return ArmHas(feature);
   for (const Bit& b : kBits) {
     if (feature != b.name) continue;
     if (b.needs == Bit::kYmm && !f.ymm_saved) return false;
@@ -89,7 +92,7 @@ bool CpuHas(absl::string_view feature) {
     return (f.*b.reg >> b.bit) & 1;
   }
   // Every x86-64 processor has these.
-  return f.x86 && (feature == "64bit" || feature == "x87");
+  return feature == "64bit" || feature == "x87";
 }
 
 std::vector<std::string> MissingFeatures(absl::Span<const std::string> required) {
@@ -102,6 +105,11 @@ std::vector<std::string> MissingFeatures(absl::Span<const std::string> required)
 
 absl::string_view CpuLevel() {
   static const absl::string_view kLevel = []() -> absl::string_view {
+#if defined(__aarch64__)
+    if (!HasAll({"crc", "dotprod", "fullfp16", "lse", "rdm"})) return "aarch64";
+    if (!HasAll({"bf16", "i8mm"})) return "armv8.2-a";
+    return "armv8.6-a";
+#endif
     if (!Features::Get().x86) return "";
     if (!HasAll({"cx16", "sahf", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3"})) return "x86-64";
     if (!HasAll({"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"})) return "x86-64-v2";
@@ -111,10 +119,21 @@ absl::string_view CpuLevel() {
   return kLevel;
 }
 
+bool RunsTriple(absl::string_view triple) {
+#if defined(__x86_64__)
+  constexpr absl::string_view kOwn = "x86_64-";
+#elif defined(__aarch64__)
+  constexpr absl::string_view kOwn = "aarch64-";
+#else
+  constexpr absl::string_view kOwn = "-";  // begins no triple
+#endif
+  return triple.substr(0, kOwn.size()) == kOwn;
+}
+
 int64_t CpuHints() {
   static const int64_t kHints = []() -> int64_t {
-    constexpr int64_t kGathersWell = 1, kAskAhead = 2, kReadsAlone = 4;
 #if defined(__x86_64__)
+    constexpr int64_t kGathersWell = 1, kAskAhead = 2, kReadsAlone = 4;
     unsigned highest, b, c, d;
     char vendor[13] = {};
     if (!__get_cpuid(0, &highest, &b, &c, &d)) return 0;

@@ -18,9 +18,12 @@ bool CpuHas(absl::string_view feature);
 // Returns those of `required` that this machine lacks.
 std::vector<std::string> MissingFeatures(absl::Span<const std::string> required);
 
-// Returns "x86-64", "x86-64-v2", "x86-64-v3" or "x86-64-v4", the highest that this machine runs; "" on another
-// architecture.
+// Returns the highest level that this machine runs: of "x86-64", "x86-64-v2", "x86-64-v3" and "x86-64-v4", or of
+// "aarch64", "armv8.2-a" and "armv8.6-a" (docs/targets.md); "" on another architecture.
 absl::string_view CpuLevel();
+
+// Returns whether code for an LLVM triple ("aarch64-unknown-linux-gnu") is for machines of this architecture.
+bool RunsTriple(absl::string_view triple);
 
 // Returns the hints about this machine for kernels (`status[1]`, fuser/kernel_spec.h).
 int64_t CpuHints();

@@ -221,12 +221,7 @@ absl::Status Executable::ChooseTarget() {
   for (const auto& t : bundle_->targets) {
     names.push_back(t->name);
     if (!options_.target.empty() && t->name != options_.target) continue;
-#if defined(__x86_64__)
-    const bool same_machine = t->triple.empty() || t->triple.rfind("x86_64", 0) == 0;
-#else
-    const bool same_machine = false;
-#endif
-    if (!same_machine) {
+    if (!RunsTriple(t->triple)) {
       why = absl::StrCat(t->name, " is for ", t->triple);
       continue;
     }
@@ -249,7 +244,9 @@ absl::Status Executable::ChooseTarget() {
   if (bundle_->kernels.empty()) return absl::OkStatus();
   SMELT_ASSIGN_OR_RETURN(const uint8_t* code, container_->MapExecutable(best->image_segment));
   std::vector<KernelEntry> kernels;
-  for (const auto& k : best->kernels) kernels.push_back(reinterpret_cast<KernelEntry>(code + k->offset));
+  for (const auto& k : best->kernels) {
+    kernels.push_back(reinterpret_cast<KernelEntry>(const_cast<uint8_t*>(code) + k->offset));
+  }
   kernels_ = std::make_shared<const std::vector<KernelEntry>>(std::move(kernels));
   return absl::OkStatus();
 }

@@ -668,11 +668,11 @@ TEST(StepTest, ALibraryCallRunsOnAConstantWeight) {
 TEST(ProgramTest, AMachineWithoutTheFeaturesIsToldWhatIsMissing) {
   HandBundle b;
   AddOneModel(b);
-  b.raw().targets[0]->name = "x86-64-v9";
-  b.raw().targets[0]->features = {"sse2", "avx9999"};
+  b.raw().targets[0]->name = "level-9";
+  b.raw().targets[0]->features = {kHandFeature, "avx9999"};
   const absl::Status s = b.TryLoad().status();
   EXPECT_EQ(s.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(s.message(), HasSubstr("hand.smb: x86-64-v9 needs avx9999, which this machine lacks"));
+  EXPECT_THAT(s.message(), HasSubstr("hand.smb: level-9 needs avx9999, which this machine lacks"));
 }
 
 TEST(ProgramTest, AnUnknownLibraryOperatorIsRefusedAtLoad) {

@@ -22,6 +22,12 @@ static smelt_value tensor_value(smelt_tensor* t) {
   return v;
 }
 
+#if defined(__aarch64__)
+#define HAND_TARGET "aarch64"
+#else
+#define HAND_TARGET "x86-64"
+#endif
+
 /* A program describes itself. */
 static void test_description(const smelt_program* program) {
   smelt_program_info info;
@@ -29,10 +35,10 @@ static void test_description(const smelt_program* program) {
   CHECK(smelt_program_describe(program, &info) == SMELT_INVALID_ARGUMENT); /* no struct_size */
   info.struct_size = sizeof info;
   CHECK(smelt_program_describe(program, &info) == SMELT_OK);
-  CHECK(strcmp(info.model_name, "hand") == 0 && strcmp(info.target, "x86-64") == 0 && info.bundle_format == 1);
+  CHECK(strcmp(info.model_name, "hand") == 0 && strcmp(info.target, HAND_TARGET) == 0 && info.bundle_format == 1);
   CHECK(info.num_args == 1 && info.num_results == 2 && info.num_states == 1 && info.num_targets == 1);
   CHECK(info.num_methods == 1 && strcmp(smelt_program_method(program, 0), "forward") == 0);
-  CHECK(strcmp(smelt_program_target(program, 0), "x86-64") == 0 && smelt_program_target(program, 1) == NULL);
+  CHECK(strcmp(smelt_program_target(program, 0), HAND_TARGET) == 0 && smelt_program_target(program, 1) == NULL);
   /* A caller that knows less gets what it knows. */
   smelt_program_info old;
   memset(&old, 0, sizeof old);

@@ -61,6 +61,9 @@ absl::Status SystemError(absl::string_view path, absl::string_view what, int err
   return absl::Status(code, absl::StrCat(path, ": cannot ", what, ": ", std::strerror(error)));
 }
 
+// Returns the bytes of a page of this system: 4, 16 or 64 KiB. It is at least kContainerPage, and may be more.
+uintptr_t SystemPage() { return static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)); }
+
 Sha256Digest HeaderDigest(const uint8_t* header, absl::Span<const uint8_t> table) {
   Sha256Hasher hasher;
   hasher.Update(header, kDigested);
@@ -206,15 +209,22 @@ absl::StatusOr<const uint8_t*> Container::MapExecutable(int segment) const {
   const Segment& s = segments_[segment];
   SMELT_CHECK(s.kind == SegmentKind::kCode);
   if (s.size == 0) return absl::DataLossError(absl::StrCat(name_, ": segment ", segment, " holds no code"));
-  // data_ is page aligned and so is the offset of code. What follows in the last page is padding or the table, both
-  // harmless.
-  if (mprotect(data_ + s.offset, static_cast<size_t>(s.size), PROT_READ | PROT_EXEC) == 0) return data_ + s.offset;
-  return SystemError(name_, "map code as executable", errno);
+  // data_ begins at a page of the system, and the code at a multiple of kContainerPage, so that larger pages may hold
+  // other segments besides. They are only read, so that it does not matter that they can be executed.
+  const size_t before = static_cast<size_t>(s.offset) % SystemPage();
+  uint8_t* code = data_ + s.offset;
+  if (mprotect(code - before, before + static_cast<size_t>(s.size), PROT_READ | PROT_EXEC) != 0) {
+    return SystemError(name_, "map code as executable", errno);
+  }
+  // Instructions that were copied are in the cache of data, which those of instructions need not see. The system does
+  // this itself for pages of a file.
+  if (fd_ < 0) __builtin___clear_cache(reinterpret_cast<char*>(code), reinterpret_cast<char*>(code + s.size));
+  return code;
 }
 
 void Container::ReleasePages(const void* begin, int64_t bytes) const {
   if (fd_ < 0) return;
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t page = SystemPage();
   const uintptr_t from = (reinterpret_cast<uintptr_t>(begin) + page - 1) / page * page;
   const uintptr_t to = (reinterpret_cast<uintptr_t>(begin) + static_cast<uintptr_t>(bytes)) / page * page;
   SMELT_CHECK(bytes >= 0 && static_cast<const uint8_t*>(begin) >= data_ &&
@@ -230,7 +240,7 @@ absl::StatusOr<Container::WritableCopy> Container::MapWritable(int segment, int6
   constexpr int64_t kMapFrom = 64 << 10;
   WritableCopy copy;
   const int64_t from = s.offset + offset;
-  const int64_t page_from = fd_ >= 0 && size >= kMapFrom ? from & ~(kContainerPage - 1) : from;
+  const int64_t page_from = fd_ >= 0 && size >= kMapFrom ? from & ~static_cast<int64_t>(SystemPage() - 1) : from;
   const size_t bytes = static_cast<size_t>(std::max<int64_t>(from + size - page_from, 1));
   void* data;
   if (fd_ >= 0 && size >= kMapFrom) {

@@ -10,7 +10,6 @@
 
 #include <type_traits>
 
-#include "smelt/runtime/cpu.h"
 #include "smelt/runtime/library/cpu_targets.h"
 
 #define SMELT_ALWAYS_INLINE __attribute__((always_inline))
@@ -28,6 +27,7 @@ struct Vector {
   static constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
 };
 
+#if defined(__x86_64__)
 template <typename F>
 SMELT_TARGET_V4 void CallAtV4(const F& f) {
   f(VectorBytes<64>());
@@ -36,16 +36,14 @@ template <typename F>
 SMELT_TARGET_V3 void CallAtV3(const F& f) {
   f(VectorBytes<32>());
 }
+#endif
 template <typename F>
 void AtBestVectors(const F& f) {
-  static const int kLevel = CpuLevel() == "x86-64-v4" ? 4 : CpuLevel() == "x86-64-v3" ? 3 : 1;
-  if (kLevel == 4) {
-    CallAtV4(f);
-  } else if (kLevel == 3) {
-    CallAtV3(f);
-  } else {
-    f(VectorBytes<16>());
-  }
+#if defined(__x86_64__)
+  if (LibraryLevel() == 4) return CallAtV4(f);
+  if (LibraryLevel() == 3) return CallAtV3(f);
+#endif
+  f(VectorBytes<16>());
 }
 template <typename F>
 void AtBestLevel(const F& f) {

@@ -26,8 +26,6 @@ class ConvolutionBackward : public PreparedOp {
     }
     if (has_bias_) {
       const int item = ItemSize(out_.dtype);
-      int64_t rest = 1;
-      for (int d = 2; d < out_.rank(); ++d) rest *= out_.sizes[d];
       OperandShape plane = out_;
       plane.sizes.erase(plane.sizes.begin() + 1);
       plane.strides.erase(plane.strides.begin() + 1);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "smelt/runtime/cpu.h"
 #include "smelt/runtime/library/at_best_level.h"
 #include "smelt/runtime/library/cpu_targets.h"
 #include "smelt/runtime/library/scratch.h"
@@ -244,14 +243,9 @@ SMELT_TARGET_V4 void PackedV4(const Product<float>& p) { Packed<float, 64, 4, 6>
 SMELT_TARGET_V3 void PackedV3(const Product<float>& p) { Packed<float, 32, 2, 6>(p); }
 void PackedBaseline(const Product<float>& p) { Packed<float, 16, 2, 4>(p); }
 
-int Level() {
-  static const int level = CpuLevel() == "x86-64-v4" ? 4 : CpuLevel() == "x86-64-v3" ? 3 : 1;
-  return level;
-}
-
 template <typename T>
 void Run(const Product<T>& p) {
-  const auto run = Level() == 4 ? RunV4<T> : Level() == 3 ? RunV3<T> : RunBaseline<T>;
+  const auto run = LibraryLevel() == 4 ? RunV4<T> : LibraryLevel() == 3 ? RunV3<T> : RunBaseline<T>;
   run(p);
 }
 
@@ -278,7 +272,7 @@ void Gemm(int64_t m, int64_t n, int64_t k, const uint32_t* a, int64_t a_row, int
 }
 
 // The columns of a panel at this machine's level; kPanelColumns is a multiple of it.
-int64_t PanelWidth() { return Level() == 4 ? 64 : Level() == 3 ? 16 : 8; }
+int64_t PanelWidth() { return LibraryLevel() == 4 ? 64 : LibraryLevel() == 3 ? 16 : 8; }
 
 int64_t PackedElements(int64_t k, int64_t n) { return (n + kPanelColumns - 1) / kPanelColumns * kPanelColumns * k; }
 
@@ -308,7 +302,7 @@ void PackRight(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_co
 
 void GemmPacked(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_col, const float* packed,
                 float* c, int64_t c_row, int64_t begin, int64_t end) {
-  const auto run = Level() == 4 ? PackedV4 : Level() == 3 ? PackedV3 : PackedBaseline;
+  const auto run = LibraryLevel() == 4 ? PackedV4 : LibraryLevel() == 3 ? PackedV3 : PackedBaseline;
   run({m, n, k, a, a_row, a_col, packed, 0, 0, c, c_row, begin, end});
 }
 

@@ -6,7 +6,6 @@
 
 #include "smelt/core/base/check.h"
 #include "smelt/core/tensor/float16.h"
-#include "smelt/runtime/cpu.h"
 #include "smelt/runtime/library/at_best_level.h"
 #include "smelt/runtime/library/cpu_targets.h"
 #include "smelt/runtime/library/halves.h"
@@ -327,8 +326,9 @@ template <bool kTransposed>
 void Dispatch(int m, int64_t k, const float* x, const void* w, DType dtype, int64_t ldw, int64_t begin, int64_t end,
               float* y, int64_t ldy) {
   SMELT_DCHECK(m >= 1);
-  static const int kLevel = CpuLevel() == "x86-64-v4" ? 4 : CpuLevel() == "x86-64-v3" ? 3 : 1;
-  const auto run = kLevel == 4 ? RunV4<kTransposed> : kLevel == 3 ? RunV3<kTransposed> : RunBaseline<kTransposed>;
+  const auto run = LibraryLevel() == 4   ? RunV4<kTransposed>
+                   : LibraryLevel() == 3 ? RunV3<kTransposed>
+                                         : RunBaseline<kTransposed>;
   for (; m > 0; m -= kGemvRows, x += kGemvRows * k, y += kGemvRows * ldy)
     run(std::min(m, kGemvRows), k, x, w, dtype, ldw, begin, end, y, ldy);
 }

@@ -14,7 +14,22 @@ using Halves = typename Vector<uint16_t, kBytes / 2>::Type;
 
 template <int kBytes>
 SMELT_INLINE void StoreFloat16(const Floats<kBytes>& v, uint16_t* p) {
-#if defined(__x86_64__)
+#if defined(__aarch64__)
+  if constexpr (kBytes == 16) {
+    float32x4_t lanes;
+    std::memcpy(&lanes, &v, sizeof(lanes));
+    const uint16x4_t bits = vreinterpret_u16_f16(vcvt_f16_f32(lanes));
+    std::memcpy(p, &bits, sizeof(bits));
+    return;
+  }
+#elif defined(__x86_64__) && defined(__clang__)
+  if constexpr (kBytes >= 32) {
+    using Float16s = typename Vector<_Float16, kBytes / 2>::Type;
+    const Float16s half = __builtin_convertvector(v, Float16s);
+    std::memcpy(p, &half, sizeof(half));
+    return;
+  }
+#elif defined(__x86_64__)
   if constexpr (kBytes >= 32) {
     struct __attribute__((packed)) Bits {
       char bytes[kBytes / 2];

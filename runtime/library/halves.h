@@ -3,6 +3,10 @@
 #ifndef SMELT_RUNTIME_LIBRARY_HALVES_H_
 #define SMELT_RUNTIME_LIBRARY_HALVES_H_
 
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
 #include <cstdint>
 #include <cstring>
 
@@ -32,7 +36,23 @@ SMELT_INLINE void LoadBFloat16(const uint16_t* p, FloatVector& v) {
 template <int kLanes, typename FloatVector>
 SMELT_INLINE void LoadFloat16(const uint16_t* p, FloatVector& v) {
   static_assert(sizeof(FloatVector) == kLanes * sizeof(float));
-#if defined(__x86_64__)
+#if defined(__aarch64__)
+  if constexpr (kLanes == 4) {
+    uint16x4_t bits;
+    std::memcpy(&bits, p, sizeof(bits));
+    const float32x4_t lanes = vcvt_f32_f16(vreinterpret_f16_u16(bits));
+    std::memcpy(&v, &lanes, sizeof(v));
+    return;
+  }
+#elif defined(__x86_64__) && defined(__clang__)
+  // clang takes registers of a level in assembly only in a function of that level, which this becomes part of later.
+  if constexpr (kLanes == 16 || kLanes == 8) {
+    typename Vector<_Float16, kLanes * 2>::Type half;
+    std::memcpy(&half, p, sizeof(half));
+    v = __builtin_convertvector(half, FloatVector);
+    return;
+  }
+#elif defined(__x86_64__)
   struct __attribute__((packed)) Bits {
     char bytes[kLanes * 2];
   };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "smelt/runtime/cpu.h"
 #include "smelt/runtime/library/cpu_targets.h"
 
 namespace smelt {
@@ -73,9 +72,8 @@ void RunBaseline(int64_t rows, int64_t columns, const Element* from, int64_t fro
 
 void Transpose4ByteElements(int64_t rows, int64_t columns, const void* from, int64_t from_step, void* to,
                             int64_t to_step) {
-  static const bool kV3 = CpuLevel() == "x86-64-v3" || CpuLevel() == "x86-64-v4";
-  (kV3 ? RunV3 : RunBaseline)(rows, columns, static_cast<const Element*>(from), from_step, static_cast<Element*>(to),
-                              to_step);
+  (LibraryLevel() >= 3 ? RunV3 : RunBaseline)(rows, columns, static_cast<const Element*>(from), from_step,
+                                              static_cast<Element*>(to), to_step);
 }
 
 }  // namespace smelt

@@ -31,6 +31,28 @@ enum HandKernel {
   kLess = 4,    // words {in, limit: int64, out}: *out (bool) = *in < limit
 };
 
+// The kernels begin at the same offsets on each architecture.
+#if defined(__aarch64__)
+inline constexpr const char* kHandTarget = "aarch64";
+inline constexpr const char* kHandTriple = "aarch64-unknown-linux-gnu";
+inline constexpr const char* kHandFeature = "neon";  // which each machine has
+alignas(4) inline const uint32_t kHandCode[] = {
+    // ldp x4, x5, [x0, #8]; fmov s1, #1.0; loop: cmp x1, x2; b.ge end; ldr s0, [x4, x1, lsl #2]; fadd s0, s0, s1;
+    // str s0, [x5, x1, lsl #2]; add x1, x1, #1; b loop; end: ret
+    0xa9409404, 0x1e2e1001, 0xeb02003f, 0x540000ca, 0xbc617880, 0x1e212800,  // add_one
+    0xbc2178a0, 0x91000421, 0x17fffffa, 0xd65f03c0, 0xd503201f, 0xd503201f,  //
+    0xa9409404, 0x2f00e401, 0xeb02003f, 0x540000ca, 0xbc617880, 0x1e214800,  // relu: movi d1, #0; fmax
+    0xbc2178a0, 0x91000421, 0x17fffffa, 0xd65f03c0, 0xd503201f, 0xd503201f,  //
+    0xd2800024, 0xf9000064, 0xd65f03c0, 0xd503201f,                          // fail: mov x4, #1; str x4, [x3]; ret
+    0xa9409404, 0xfd400c01, 0x1e624021, 0xeb02003f, 0x540000ca, 0xbc617880,  // scale: ldr d1, [x0, #24]; fcvt s1, d1
+    0x1e210800, 0xbc2178a0, 0x91000421, 0x17fffffa, 0xd65f03c0, 0xd503201f,  //
+    0xf9400004, 0xf9400406, 0x9e2200c1, 0xf9400805, 0xbd400080, 0x1e212000,  // less: scvtf s1, x6; fcmp s0, s1
+    0x1a9f57e6, 0x390000a6, 0xd65f03c0,                                      // cset w6, mi; strb w6, [x5]; ret
+};
+#else
+inline constexpr const char* kHandTarget = "x86-64";
+inline constexpr const char* kHandTriple = "x86_64-unknown-linux-gnu";
+inline constexpr const char* kHandFeature = "sse2";  // which each machine has
 inline const uint8_t kHandCode[] = {
     0x4c, 0x8b, 0x47, 0x08, 0x4c, 0x8b, 0x4f, 0x10, 0xb8, 0x00, 0x00, 0x80, 0x3f, 0x66, 0x0f, 0x6e,  // add_one
     0xc8, 0x48, 0x39, 0xd6, 0x7d, 0x15, 0xf3, 0x41, 0x0f, 0x10, 0x04, 0xb0, 0xf3, 0x0f, 0x58, 0xc1,  //
@@ -45,6 +67,7 @@ inline const uint8_t kHandCode[] = {
     0x4c, 0x8b, 0x07, 0xf3, 0x48, 0x0f, 0x2a, 0x4f, 0x08, 0x4c, 0x8b, 0x4f, 0x10, 0xf3, 0x41, 0x0f,  // less
     0x10, 0x00, 0x0f, 0x2e, 0xc8, 0x41, 0x0f, 0x97, 0x01, 0xc3,
 };
+#endif
 
 class HandPlan;
 
@@ -56,8 +79,8 @@ class HandBundle {
     b_.model_name = "hand";
     const std::pair<int, int> kernels[] = {{0x00, 3}, {0x30, 3}, {0x60, 0}, {0x70, 4}, {0xa0, 3}};  // offset, words
     auto target = std::make_unique<fb::TargetCodeT>();
-    target->name = "x86-64";
-    target->triple = "x86_64-unknown-linux-gnu";
+    target->name = kHandTarget;
+    target->triple = kHandTriple;
     for (auto [offset, words] : kernels) {
       auto k = std::make_unique<fb::KernelT>();
       k->num_words = words;
@@ -149,7 +172,9 @@ class HandBundle {
   std::string Pack() {
     for (auto& t : b_.targets) t->image_segment = 0;
     ContainerWriter w = ContainerWriter::InMemory(ContentKind::kBundle);
-    SMELT_CHECK_OK(w.Add(SegmentKind::kCode, absl::Span<const uint8_t>(kHandCode)).status());
+    SMELT_CHECK_OK(w.Add(SegmentKind::kCode,
+                         absl::Span<const uint8_t>(reinterpret_cast<const uint8_t*>(kHandCode), sizeof kHandCode))
+                       .status());
     SMELT_CHECK_OK(w.Add(SegmentKind::kWeights, weights_).status());
     SMELT_CHECK_OK(w.Add(SegmentKind::kMetadata, EncodeBundle(b_)).status());
     absl::StatusOr<std::string> bytes = w.FinishToString();
