@@ -63,14 +63,15 @@ void Limit(Geom* g, int64_t dim, std::optional<Expr> lo, std::optional<Expr> hi,
     return;
   }
   if (!old->lo) return;
-  if (__builtin_mul_overflow_p(old->step, step, int64_t{0})) return;
+  int64_t whole_step;
+  if (__builtin_mul_overflow(old->step, step, &whole_step)) return;
   const Expr base = *old->lo;
   if (hi) {
     Expr end = base + *hi * old->step;
     old->hi = old->hi ? Min(*old->hi, end) : end;
   }
   if (lo) old->lo = base + *lo * old->step;
-  old->step *= step;
+  old->step = whole_step;
 }
 
 void LimitFromEnd(Geom* g, int64_t dim, std::optional<Expr> lo, std::optional<Expr> hi) {

@@ -105,7 +105,6 @@ absl::Status Expander::Run() {
 absl::Status Expander::ExpandBlock(BlockId b) {
   NodeId n = g_.block(b).first;
   int steps = 0;
-  NodeId last_kept;
   while (n.valid()) {
     const NodeId prev = g_.node(n).prev;
     source_ = g_.node(n).source;

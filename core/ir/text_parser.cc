@@ -402,7 +402,7 @@ class Parser {
 
   absl::Status ParseBlocks(Scope& s, NodeId n, int depth) {
     Graph& g = *s.graph;
-    for (int index = 0;; ++index) {
+    for (;;) {
       size_t before = c_.pos();
       c_.SkipSpacesAndComments();
       if (!c_.LooksAt("block") || !IsDigit(c_.PeekAt(5))) {
