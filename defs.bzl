@@ -21,6 +21,7 @@
 """
 
 load("@rules_cc//cc:defs.bzl", "cc_library")
+load("//tools/build:targets.bzl", "SmeltTargetsInfo")
 
 SmeltBundleInfo = provider(
     doc = "A compiled model.",
@@ -48,10 +49,10 @@ _COMPILE_ATTRS = {
     "options": attr.string_list(doc = "Further arguments of `smelt compile`, such as --verify."),
     "targets": attr.string_list(
         doc = "The machines to compile for; the best that fits is chosen when the bundle is loaded. \"native\" makes the " +
-              "result depend on the machine that builds, which Bazel does not see.",
-        allow_empty = False,
-        default = ["x86-64-v3", "x86-64-v4"],
+              "result depend on the machine that builds, which Bazel does not see. Unless given: two levels of the architecture " +
+              "that is built for, x86-64-v3 and x86-64-v4, or aarch64 and armv8.6-a.",
     ),
+    "_default_targets": attr.label(default = Label("//tools/build:default_targets"), providers = [SmeltTargetsInfo]),
     "_smelt": _SMELT,
 }
 
@@ -77,9 +78,12 @@ def _run_smelt(ctx, command, mnemonic, progress_message, inputs, outputs):
         progress_message = progress_message,
     )
 
+def _targets(ctx):
+    return ctx.attr.targets or ctx.attr._default_targets[SmeltTargetsInfo].targets
+
 def _compile_options(ctx):
     # An action's result depends on its inputs alone: Bazel has caches of its own, and runs as many actions as there are cores.
-    return ["--target=" + ",".join(ctx.attr.targets), "--cache-mode=off", "--threads=1"] + (
+    return ["--target=" + ",".join(_targets(ctx)), "--cache-mode=off", "--threads=1"] + (
         ["--op-schema=" + ",".join([f.path for f in ctx.files.op_schemas])] if ctx.files.op_schemas else []
     ) + ctx.attr.options
 
@@ -105,7 +109,7 @@ def _smelt_bundle_impl(ctx):
         ctx,
         command = ["compile", ctx.file.model, "-o", bundle, "--stats-file", stats] + _compile_options(ctx),
         mnemonic = "SmeltCompile",
-        progress_message = "Compiling model {} for {}".format(ctx.file.model.short_path, ", ".join(ctx.attr.targets)),
+        progress_message = "Compiling model {} for {}".format(ctx.file.model.short_path, ", ".join(_targets(ctx))),
         inputs = [ctx.file.model] + ctx.files.op_schemas,
         outputs = [bundle, stats],
     )
@@ -119,7 +123,7 @@ def _smelt_bundle_impl(ctx):
             report = depset([_report(ctx, [bundle])]),
             stats = depset([stats]),
         ),
-        SmeltBundleInfo(bundle = bundle, stats = stats, targets = ctx.attr.targets),
+        SmeltBundleInfo(bundle = bundle, stats = stats, targets = _targets(ctx)),
     ]
 
 smelt_bundle = rule(

@@ -68,7 +68,7 @@ std::string CaseName(const testing::TestParamInfo<Case>& info) {
   return absl::StrReplaceAll(Name(target), {{"-", "_"}}) + "_" + type + "_" + apart;
 }
 INSTANTIATE_TEST_SUITE_P(Cases, ApartTest,
-                         testing::Combine(testing::ValuesIn(kX86Targets),
+                         testing::Combine(testing::ValuesIn(kHostTargets),
                                           testing::Values("bool", "uint8", "int16", "bfloat16", "float32", "float64",
                                                           "int64"),
                                           testing::Values("two", "three", "four", "back")),

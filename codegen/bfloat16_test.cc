@@ -177,7 +177,7 @@ TEST_P(BFloat16Test, StoresPastTheCacheAreTheSameFromAnyFirstElement) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, BFloat16Test, testing::ValuesIn(kX86Targets), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(Targets, BFloat16Test, testing::ValuesIn(kHostTargets), [](const auto& info) {
   std::string name = Name(info.param);
   for (char& c : name) c = c == '-' ? '_' : c;
   return name;

@@ -44,7 +44,7 @@ TEST_P(CompareLanesTest, EqualsTheInterpreterForAnyLimit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Levels, CompareLanesTest,
-                         testing::Values(Target::kX86_64_V2, Target::kX86_64_V3, Target::kX86_64_V4),
+                         testing::ValuesIn(kHostTargets),
                          [](const auto& level) { return absl::StrCat("V", static_cast<int>(level.param)); });
 
 }  // namespace

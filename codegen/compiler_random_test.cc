@@ -50,7 +50,7 @@ TEST_P(CompilerRandomTest, BytesDoNotHangOnWhatTheThreadCompiledBefore) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, CompilerRandomTest, testing::ValuesIn(kX86Targets), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(Targets, CompilerRandomTest, testing::ValuesIn(kHostTargets), [](const auto& info) {
   std::string name = Name(info.param);
   for (char& c : name) c = c == '-' ? '_' : c;
   return name;

@@ -23,6 +23,38 @@
 // Continues on the stack `to`, where it was left, and stores this stack's place in *from. (swapcontext asks the system
 // for the signal mask each time, which would be most of the emulation's time.)
 extern "C" void SmeltSwitchStacks(void** from, void* to);
+#if defined(__aarch64__)
+asm(R"(
+.text
+.type SmeltSwitchStacks, @function
+SmeltSwitchStacks:
+  stp x29, x30, [sp, #-160]!
+  stp x19, x20, [sp, #16]
+  stp x21, x22, [sp, #32]
+  stp x23, x24, [sp, #48]
+  stp x25, x26, [sp, #64]
+  stp x27, x28, [sp, #80]
+  stp d8, d9, [sp, #96]
+  stp d10, d11, [sp, #112]
+  stp d12, d13, [sp, #128]
+  stp d14, d15, [sp, #144]
+  mov x9, sp
+  str x9, [x0]
+  mov sp, x1
+  ldp x19, x20, [sp, #16]
+  ldp x21, x22, [sp, #32]
+  ldp x23, x24, [sp, #48]
+  ldp x25, x26, [sp, #64]
+  ldp x27, x28, [sp, #80]
+  ldp d8, d9, [sp, #96]
+  ldp d10, d11, [sp, #112]
+  ldp d12, d13, [sp, #128]
+  ldp d14, d15, [sp, #144]
+  ldp x29, x30, [sp], #160
+  ret
+.size SmeltSwitchStacks, .-SmeltSwitchStacks
+)");
+#else
 asm(R"(
 .text
 .type SmeltSwitchStacks, @function
@@ -44,6 +76,7 @@ SmeltSwitchStacks:
   ret
 .size SmeltSwitchStacks, .-SmeltSwitchStacks
 )");
+#endif
 
 namespace smelt {
 namespace {
@@ -123,12 +156,20 @@ class Block {
       Fiber& f = fibers_[t];
       f.state = kReady;
       f.met = 0;
+      auto* top = reinterpret_cast<void**>(stacks_.data() + (t + 1) * kStackBytes);
+#if defined(__aarch64__)
+      // The stack looks as if SmeltSwitchStacks had left it: the caller's frame, the place to continue at, and eighteen
+      // registers.
+      f.stack = top - 20;
+      top[-20] = nullptr;
+      top[-19] = reinterpret_cast<void*>(&Block::Enter);
+#else
       // The stack looks as if Enter had been called and had left by SmeltSwitchStacks: six registers, the place to
       // continue at, and the place that Enter would return to, which it never does.
-      auto* top = reinterpret_cast<void**>(stacks_.data() + (t + 1) * kStackBytes);
       *--top = nullptr;
       *--top = reinterpret_cast<void*>(&Block::Enter);
       f.stack = top - 6;
+#endif
     }
     // Runs rounds until all threads are done. If nobody runs in a round, they wait for threads that are done.
     for (int done = 0; done < kCudaBlock;) {

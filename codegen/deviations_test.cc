@@ -277,10 +277,10 @@ TEST_P(RemaindersKernelTest, NormalizedElementsAreNearToExactWhereverTheMeanIs) 
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(Targets, RemaindersKernelTest, testing::ValuesIn(kX86Targets),
+INSTANTIATE_TEST_SUITE_P(Targets, RemaindersKernelTest, testing::ValuesIn(kHostTargets),
                          [](const auto& info) { return absl::StrReplaceAll(Name(info.param), {{"-", "_"}}); });
 
-INSTANTIATE_TEST_SUITE_P(Targets, DeviationsKernelTest, testing::ValuesIn(kX86Targets),
+INSTANTIATE_TEST_SUITE_P(Targets, DeviationsKernelTest, testing::ValuesIn(kHostTargets),
                          [](const auto& info) { return absl::StrReplaceAll(Name(info.param), {{"-", "_"}}); });
 
 }  // namespace

@@ -89,7 +89,7 @@ TEST_P(DivisionTest, OfInt64IsExactForSmallAndLargeOperands) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, DivisionTest, testing::ValuesIn(kX86Targets), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(Targets, DivisionTest, testing::ValuesIn(kHostTargets), [](const auto& info) {
   std::string name = Name(info.param);
   for (char& c : name) c = c == '-' ? '_' : c;
   return name;

@@ -200,7 +200,7 @@ TEST_P(FoldsTest, SumsHaveTheSameBitsHoweverTheirColumnsAreCut) {
   EXPECT_EQ(sums({0, 1, 2, 3, 4, 5, 6, kColumns}), whole);
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, FoldsTest, testing::ValuesIn(kX86Targets),
+INSTANTIATE_TEST_SUITE_P(Targets, FoldsTest, testing::ValuesIn(kHostTargets),
                          [](const auto& info) { return absl::StrReplaceAll(Name(info.param), {{"-", "_"}}); });
 
 }  // namespace

@@ -163,7 +163,7 @@ outer 7
 }
 
 INSTANTIATE_TEST_SUITE_P(Levels, GathersTest,
-                         testing::Values(Target::kX86_64_V2, Target::kX86_64_V3, Target::kX86_64_V4),
+                         testing::ValuesIn(kHostTargets),
                          [](const auto& level) { return absl::StrCat("V", static_cast<int>(level.param)); });
 
 TEST(GathersTest, AKernelHoldsBothWaysOnlyWhereItLoadsWhatDataChoose) {

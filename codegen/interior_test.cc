@@ -129,7 +129,7 @@ TEST_P(InteriorLoopTest, EqualsTheInterpreterWhereverTheInteriorLies) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, InteriorLoopTest, testing::ValuesIn(kX86Targets), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(Targets, InteriorLoopTest, testing::ValuesIn(kHostTargets), [](const auto& info) {
   std::string name = Name(info.param);
   for (char& c : name) c = c == '-' ? '_' : c;
   return name;

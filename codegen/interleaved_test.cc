@@ -94,7 +94,7 @@ TEST_P(InterleavedTest, EveryElementIsWhereItsStoreSays) {
   CheckType<int8_t>("int8");
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, InterleavedTest, testing::ValuesIn(kX86Targets), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(Targets, InterleavedTest, testing::ValuesIn(kHostTargets), [](const auto& info) {
   std::string name = Name(info.param);
   for (char& c : name) c = c == '-' ? '_' : c;
   return name;

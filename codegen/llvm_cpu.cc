@@ -34,6 +34,11 @@ struct TargetInfo {
 #define SMELT_V3_FEATURES SMELT_V2_FEATURES ",+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+xsave"
 #define SMELT_V4_FEATURES SMELT_V3_FEATURES ",+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl,+evex512"
 
+// LLVM's version features ("v8.2a") would allow much besides that no machine is asked for.
+#define SMELT_ARM_FEATURES "+neon,+fp-armv8"
+#define SMELT_ARM_V8_2_FEATURES SMELT_ARM_FEATURES ",+crc,+dotprod,+fullfp16,+lse,+rdm"
+#define SMELT_ARM_V8_6_FEATURES SMELT_ARM_V8_2_FEATURES ",+bf16,+i8mm"
+
 TargetInfo InfoOf(Target t) {
   switch (t) {
     case Target::kX86_64_V2:
@@ -43,8 +48,12 @@ TargetInfo InfoOf(Target t) {
     case Target::kX86_64_V4:
       return {SMELT_V4_FEATURES,
               {.vector_bits = 512, .fma = true, .f16c = true, .avx2 = true, .avx512 = true, .non_temporal = true}};
+    case Target::kArmV8_2:
+      return {SMELT_ARM_V8_2_FEATURES, {.vector_bits = 128, .fma = true, .f16c = true}};
+    case Target::kArmV8_6:
+      return {SMELT_ARM_V8_6_FEATURES, {.vector_bits = 128, .fma = true, .f16c = true, .bf16 = true}};
     default:
-      return {"+neon,+fp-armv8", {.vector_bits = 128, .fma = true, .f16c = true}};
+      return {SMELT_ARM_FEATURES, {.vector_bits = 128, .fma = true, .f16c = true}};
   }
 }
 

@@ -16,7 +16,8 @@ namespace smelt {
 struct CpuFeatures {
   int vector_bits = 128;
   bool fma = false;
-  bool f16c = false;
+  bool f16c = false;  // float16 is converted by an instruction
+  bool bf16 = false;  // float32 is rounded to bfloat16 by an instruction
   bool avx2 = false;
   bool avx512 = false;        // F, BW, CD, DQ, VL
   bool non_temporal = false;  // non-temporal stores, ended by x86's fence

@@ -143,7 +143,13 @@ Value* ScalarEmitter::ToBFloat16Pairs(Value* even, Value* odd, bool short_nans) 
 }
 
 Value* ScalarEmitter::ToBFloat16(Value* v, DType from) {
-  return HighHalf(RoundToHighHalf(Cast(v, from, DType::kFloat32), /*short_nans=*/true));
+  v = Cast(v, from, DType::kFloat32);
+  return f_.bf16 ? RoundedByInstruction(v) : HighHalf(RoundToHighHalf(v, /*short_nans=*/true));
+}
+
+// A NaN stays one, made quiet, with the leading bits of its payload.
+Value* ScalarEmitter::RoundedByInstruction(Value* v) {
+  return b_.CreateBitCast(b_.CreateFPTrunc(v, Like(v, b_.getBFloatTy())), Like(v, b_.getInt16Ty()));
 }
 
 Value* ScalarEmitter::FromFloat(Value* v, DType half) {
@@ -151,6 +157,7 @@ Value* ScalarEmitter::FromFloat(Value* v, DType half) {
   Type* i16 = Like(v, b_.getInt16Ty());
   Type* f32 = v->getType();
   auto k = [&](uint32_t x) { return ConstantInt::get(i32, x); };
+  if (half == DType::kBFloat16 && f_.bf16) return RoundedByInstruction(v);
   if (half == DType::kBFloat16) return HighHalf(RoundToHighHalf(v, /*short_nans=*/false));
   if (f_.f16c) return b_.CreateBitCast(b_.CreateFPTrunc(v, Like(v, b_.getHalfTy())), i16);
   Value* bits = b_.CreateBitCast(v, i32);

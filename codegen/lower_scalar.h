@@ -48,6 +48,8 @@ class ScalarEmitter {
   llvm::Value* OneNan(llvm::Value* v);
   llvm::Value* RoundToHighHalf(llvm::Value* v, bool short_nans);
   llvm::Value* HighHalf(llvm::Value* rounded);
+  // Rounds float32 to bfloat16; needs `bf16`.
+  llvm::Value* RoundedByInstruction(llvm::Value* v);
   llvm::Value* FromFloat(llvm::Value* v, DType half);
   llvm::Value* ToInteger(llvm::Value* v, DType to);
   llvm::Value* Divide(ScalarOp op, DType t, llvm::Value* a, llvm::Value* z);

@@ -219,7 +219,7 @@ TEST_P(MathTest, FloatIsWithinFourUnitsOfTheLastPlace) {
   std::vector<Function> functions;
   std::vector<double> worst;
   std::vector<float> where;
-  for (Target t : kX86Targets) {
+  for (Target t : kHostTargets) {
     if (!RunsHere(t)) continue;
     targets.push_back(t);
     functions.emplace_back(op, DType::kFloat32, 1, t);
@@ -259,7 +259,7 @@ TEST_P(MathTest, FloatIsWithinFourUnitsOfTheLastPlace) {
 
 TEST_P(MathTest, BitsDoNotHangOnThePlace) {
   const ScalarOp op = GetParam();
-  for (Target t : kX86Targets) {
+  for (Target t : kHostTargets) {
     if (!RunsHere(t)) continue;
     const Function function(op, DType::kFloat32, 1, t);
     for (float x : {-1.7f, -0.3f, 0.0f, 0.11f, 0.9f, 2.6f, 17.0f}) {
@@ -280,7 +280,7 @@ TEST_P(MathTest, EdgesAreAsInTheCLibrary) {
       0.0f,      -0.0f, kInf,   -kInf,   NAN,     1,      -1,      0.5f,           -0.5f,         2,
       -2,        3,     -3,     1e-45f,  -1e-45f, 1e-40f, -1e-40f, 1.1754944e-38f, 3.4028235e38f, -3.4028235e38f,
       88.72284f, 88.8f, -87.4f, -103.9f, -104.1f, 1e30f,  -1e30f,  1e-20f,         0.99999994f,   1.0000001f};
-  for (Target t : kX86Targets) {
+  for (Target t : kHostTargets) {
     if (!RunsHere(t)) continue;
     const std::vector<float> got = Function(op, DType::kFloat32, 1, t)(x);
     std::vector<double> wide(x.begin(), x.end());
@@ -319,7 +319,7 @@ TEST_P(MathTest, DoubleIsWithinSixteenUnitsOfTheLastPlaceOnCommonArguments) {
   }
   // Where the value passes through zero, the absolute error counts.
   const bool has_zeros = op == ScalarOp::kLgamma || op == ScalarOp::kDigamma;
-  for (Target t : kX86Targets) {
+  for (Target t : kHostTargets) {
     if (!RunsHere(t)) continue;
     const std::vector<double> got = Function(op, DType::kFloat64, 1, t)(x);
     double worst = 0, where = 0;
@@ -408,7 +408,7 @@ void ExpectBinary(ScalarOp op, double limit, const std::function<Real(Real, Real
     x64.push_back(a);
     y64.push_back(b);
   }
-  for (Target t : kX86Targets) {
+  for (Target t : kHostTargets) {
     if (!RunsHere(t)) continue;
     const std::vector<float> got = Function(op, DType::kFloat32, 2, t)(x, y);
     const std::vector<double> got64 = Function(op, DType::kFloat64, 2, t)(x64, y64);
@@ -458,7 +458,7 @@ TEST(BinaryMathTest, FmodOfDoublesIsExactOverAllExponents) {
     std::memcpy(&x.back(), &a, 8);
     std::memcpy(&y.back(), &b, 8);
   }
-  for (Target t : kX86Targets) {
+  for (Target t : kHostTargets) {
     if (!RunsHere(t)) continue;
     const std::vector<double> got = Function(ScalarOp::kRemTrunc, DType::kFloat64, 2, t)(x, y);
     for (size_t i = 0; i < x.size(); ++i) {
@@ -487,7 +487,7 @@ void ExpectRepetitionIsTheSame(ScalarOp op, DType type, int times) {
   std::vector<T> x;
   for (int i = 0; i < 77; ++i) x.push_back(static_cast<T>(i * i * 0.37 - 40));
   x.push_back(static_cast<T>(1e30));  // one lane of a vector leaves it
-  for (Target t : kX86Targets) {
+  for (Target t : kHostTargets) {
     if (!RunsHere(t)) continue;
     absl::StatusOr<LoadedImage> image = CompileAndLoad(*spec, t);
     ASSERT_TRUE(image.ok()) << image.status();
@@ -542,7 +542,7 @@ TEST(FmaTest, RoundsOnceOnEveryTarget) {
         b.push_back(y);
         c.push_back(i % 2 ? -x * y : static_cast<T>(static_cast<double>(rng()) * 0x1p-62));
       }
-      for (Target t : kX86Targets) {
+      for (Target t : kHostTargets) {
         if (!RunsHere(t)) continue;
         absl::StatusOr<LoadedImage> image = CompileAndLoad(*parsed, t);
         ASSERT_TRUE(image.ok()) << image.status();

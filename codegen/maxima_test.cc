@@ -207,7 +207,7 @@ TEST_P(MaximaKernelTest, ExponentialsUpToOneAreWithinFourUnitsOfTheLastPlace) {
   std::printf("%s %.2f ulp\n", Name(GetParam()), worst);
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, MaximaKernelTest, testing::ValuesIn(kX86Targets),
+INSTANTIATE_TEST_SUITE_P(Targets, MaximaKernelTest, testing::ValuesIn(kHostTargets),
                          [](const auto& info) { return absl::StrReplaceAll(Name(info.param), {{"-", "_"}}); });
 
 }  // namespace

@@ -71,7 +71,7 @@ std::string TypesName(const testing::TestParamInfo<Types>& info) {
   return absl::StrReplaceAll(Name(target), {{"-", "_"}}) + "_" + narrow + "_" + wide;
 }
 INSTANTIATE_TEST_SUITE_P(Types, NarrowRowsTest,
-                         testing::Combine(testing::ValuesIn(kX86Targets),
+                         testing::Combine(testing::ValuesIn(kHostTargets),
                                           testing::Values("int8", "int16", "float16", "bfloat16"),
                                           testing::Values("float32", "float64")),
                          TypesName);

@@ -155,10 +155,10 @@ inner 2 3 4 5 6 7
   EXPECT_EQ(y.back(), -1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, LongRowsTest, testing::ValuesIn(kX86Targets),
+INSTANTIATE_TEST_SUITE_P(Targets, LongRowsTest, testing::ValuesIn(kHostTargets),
                          [](const auto& info) { return absl::StrReplaceAll(Name(info.param), {{"-", "_"}}); });
 
-INSTANTIATE_TEST_SUITE_P(Targets, RowsTest, testing::Combine(testing::ValuesIn(kX86Targets), testing::ValuesIn(kRows)),
+INSTANTIATE_TEST_SUITE_P(Targets, RowsTest, testing::Combine(testing::ValuesIn(kHostTargets), testing::ValuesIn(kRows)),
                          [](const auto& info) {
                            std::string name =
                                absl::StrCat(Name(std::get<0>(info.param)), "_", std::get<1>(info.param).name);

@@ -96,7 +96,7 @@ TEST_P(ShortNansKernelTest, EveryNanStaysOne) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, ShortNansKernelTest, testing::ValuesIn(kX86Targets),
+INSTANTIATE_TEST_SUITE_P(Targets, ShortNansKernelTest, testing::ValuesIn(kHostTargets),
                          [](const auto& info) { return absl::StrReplaceAll(Name(info.param), {{"-", "_"}}); });
 
 }  // namespace

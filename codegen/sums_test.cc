@@ -175,7 +175,7 @@ outer 2
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, SumsTest, testing::ValuesIn(kX86Targets),
+INSTANTIATE_TEST_SUITE_P(Targets, SumsTest, testing::ValuesIn(kHostTargets),
                          [](const auto& info) { return absl::StrReplaceAll(Name(info.param), {{"-", "_"}}); });
 
 }  // namespace

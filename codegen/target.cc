@@ -5,18 +5,27 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "smelt/core/base/arm_features.h"
 
 namespace smelt {
 namespace {
 
-constexpr const char* kNames[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", "sm_80", "sm_90", "sm_100"};
+constexpr const char* kNames[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", "armv8.2-a",
+                                  "armv8.6-a", "sm_80",     "sm_90",     "sm_100"};
 
 }  // namespace
 
 const char* Name(Target t) { return kNames[static_cast<int>(t)]; }
 
-// The levels of the x86-64 psABI.
+// Of x86-64, the levels of its psABI. Those of AArch64 require what the kernels may use of a version of the architecture,
+// and its optional parts that servers and phones have.
 std::vector<std::string> RequiredFeatures(Target t) {
+  if (IsArm(t)) {
+    std::vector<std::string> out;
+    if (t >= Target::kArmV8_2) out = {"crc", "dotprod", "fullfp16", "lse", "rdm"};
+    if (t >= Target::kArmV8_6) out.insert(out.end(), {"bf16", "i8mm"});
+    return out;
+  }
   if (!IsX86(t)) return {};
   std::vector<std::string> out = {"cx16", "sahf", "popcnt", "sse3", "ssse3", "sse4.1", "sse4.2", "crc32"};
   if (t >= Target::kX86_64_V3) {
@@ -32,6 +41,7 @@ const char* Triple(Target t) {
   return IsX86(t) ? "x86_64-unknown-linux-gnu" : IsCuda(t) ? "nvptx64-nvidia-cuda" : "aarch64-unknown-linux-gnu";
 }
 bool IsX86(Target t) { return t <= Target::kX86_64_V4; }
+bool IsArm(Target t) { return !IsX86(t) && !IsCuda(t); }
 bool IsCuda(Target t) { return t >= Target::kSm80; }
 
 bool RunsHere(Target t) {
@@ -48,18 +58,30 @@ bool RunsHere(Target t) {
       return false;
   }
 #elif defined(__aarch64__)
-  return t == Target::kAArch64;
+  if (!IsArm(t)) return false;
+  for (const std::string& feature : RequiredFeatures(t)) {
+    if (!ArmHas(feature)) return false;
+  }
+  return true;
 #else
   return false;
 #endif
 }
 
+std::vector<Target> DefaultTargets() {
+#if defined(__aarch64__)
+  return {Target::kAArch64, Target::kArmV8_6};
+#else
+  return {Target::kX86_64_V3, Target::kX86_64_V4};
+#endif
+}
+
 absl::StatusOr<Target> ParseTarget(absl::string_view name) {
   if (name == "native") {
-    for (Target t : {Target::kX86_64_V4, Target::kX86_64_V3, Target::kX86_64_V2, Target::kAArch64}) {
-      if (RunsHere(t)) return t;
+    for (size_t i = std::size(kHostTargets); i-- > 0;) {
+      if (RunsHere(kHostTargets[i])) return kHostTargets[i];
     }
-    return absl::UnimplementedError("target native: this machine is below x86-64-v2 and is not aarch64");
+    return absl::UnimplementedError(absl::StrCat("target native: this machine is below ", Name(kHostTargets[0])));
   }
   std::string known;
   for (size_t i = 0; i < std::size(kNames); ++i) {

@@ -59,7 +59,7 @@ TEST_P(TilesTest, InAnyRangeEqualTheInterpreter) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, TilesTest, testing::ValuesIn(kX86Targets),
+INSTANTIATE_TEST_SUITE_P(Targets, TilesTest, testing::ValuesIn(kHostTargets),
                          [](const auto& info) { return absl::StrReplaceAll(Name(info.param), {{"-", "_"}}); });
 
 TEST(TilesTest, ShortRowsFarFromEachOtherAreAskedForAhead) {

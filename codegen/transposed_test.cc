@@ -169,7 +169,7 @@ TEST_P(TransposedTest, PastTheCacheSumsAreThoseOfTheirElements) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, TransposedTest, testing::ValuesIn(kX86Targets), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(Targets, TransposedTest, testing::ValuesIn(kHostTargets), [](const auto& info) {
   std::string name = Name(info.param);
   for (char& c : name) c = c == '-' ? '_' : c;
   return name;

@@ -26,7 +26,7 @@ enum class AliasVariants {
 };
 
 struct CompileOptions {
-  std::vector<Target> targets = {Target::kX86_64_V3, Target::kX86_64_V4};
+  std::vector<Target> targets = DefaultTargets();
   AliasVariants variants = AliasVariants::kAuto;
   bool fuse = true;
   // Runs the graph through the evaluator before and after each pass, on random arguments; an Internal error names the

@@ -46,7 +46,7 @@ TEST(CompileTest, ABugInAPassIsAnErrorThatNamesThePassAndLeavesNoFile) {
   for (const Pass& pass : passes.passes()) {
     if (pass.is_analysis) continue;
     CompileOptions options;
-    options.targets = {Target::kX86_64_V3};
+    options.targets = {kHostTarget};
     options.on_pass = [&](absl::string_view at, const Graph& g) { SMELT_CHECK(at != pass.name); };
     const absl::Status s = CompileToFile(*SmallGraph(), absl::StrCat(folder, "/a.smb"), options).status();
     EXPECT_TRUE(absl::IsInternal(s)) << s;
@@ -59,7 +59,7 @@ TEST(CompileTest, ABugInAPassIsAnErrorThatNamesThePassAndLeavesNoFile) {
 TEST(CompileTest, MemoryThatRunsOutIsAResourceAndLeavesNoFile) {
   const std::string folder = Folder("memory");
   CompileOptions options;
-  options.targets = {Target::kX86_64_V3};
+  options.targets = {kHostTarget};
   options.on_phase = [](absl::string_view phase, double) {
     if (phase == "kernels") throw std::bad_alloc();  // the file is begun
   };
@@ -74,7 +74,7 @@ TEST(CompileTest, MemoryThatRunsOutIsAResourceAndLeavesNoFile) {
 TEST(CompileTest, AGraphOfAnyOriginIsCheckedWhenItIsCompiled) {
   const std::string folder = Folder("lies");
   CompileOptions options;
-  options.targets = {Target::kX86_64_V3};
+  options.targets = {kHostTarget};
   for (const auto& [text, wrong] : {std::pair(R"(graph(%x : Float(4, strides=[1])):
   %y : Float(5, strides=[1]) = aten::relu(%x)
   return (%y))",

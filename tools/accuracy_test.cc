@@ -196,7 +196,7 @@ TEST_P(AccuracyTest, OfProductsOfFewRows) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, AccuracyTest, testing::ValuesIn(kX86Targets), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(Targets, AccuracyTest, testing::ValuesIn(kHostTargets), [](const auto& info) {
   std::string name = Name(info.param);
   for (char& c : name) c = c == '-' ? '_' : c;
   return name;

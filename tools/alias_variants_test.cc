@@ -26,7 +26,7 @@ std::unique_ptr<Graph> Parse(const std::string& text) {
 }
 
 absl::Status CompileTo(const std::string& text, const std::string& path, CompileOptions options = {}) {
-  options.targets = {Target::kX86_64_V3};
+  options.targets = {kHostTarget};
   return CompileToFile(*Parse(text), path, options).status();
 }
 
@@ -65,7 +65,7 @@ TEST(WrittenAtTheEndTest, ArgumentsThatShareMemoryAreRefusedAndOthersAreNot) {
   const std::unique_ptr<Graph> g = Parse(kTwoSlices);
   g->written_at_the_end = true;
   CompileOptions options;
-  options.targets = {Target::kX86_64_V3};
+  options.targets = {kHostTarget};
   const std::string path = Scratch("written_at_the_end.smb");
   ASSERT_TRUE(CompileToFile(*g, path, options).ok());
   auto program = Program::Load(path);
@@ -127,7 +127,7 @@ Loaded CompileWithState(const std::string& text, const std::string& name) {
   g->input_infos[0].kind = InputInfo::Kind::kWeight;
   g->input_infos[0].weight = 0;
   CompileOptions options;
-  options.targets = {Target::kX86_64_V3};
+  options.targets = {kHostTarget};
   const std::string path = Scratch(name + ".smb");
   EXPECT_TRUE(CompileToFile(*g, path, options).ok());
   auto program = Program::Load(path);
@@ -323,7 +323,7 @@ graph(%x : Float(6, 3, strides=[3, 1]), %n : Long()):
   EXPECT_TRUE(g.ok()) << g.status();
   (*g)->SetType((*g)->FindValue("y"), (*g)->value((*g)->FindValue("row")).type);
   CompileOptions options;
-  options.targets = {Target::kX86_64_V3};
+  options.targets = {kHostTarget};
   const std::string path = Scratch(name + ".smb");
   EXPECT_TRUE(CompileToFile(**g, path, options).ok());
   auto program = Program::Load(path);

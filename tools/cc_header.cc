@@ -1,5 +1,7 @@
 #include "smelt/tools/cc_header.h"
 
+#include <elf.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -97,6 +100,22 @@ std::string Literal(const std::string& x) {
   return absl::StrCat("std::string(\"", absl::CHexEscape(x), "\", ", x.size(), ")");
 }
 
+// Returns the ELF machine that a program with the bundle is for: that of the bundle's kernels. A bundle for two
+// architectures, or for none, is linked on the machine that it is written on.
+uint16_t MachineOf(const fb::BundleT& bundle) {
+  bool x86 = false, arm = false;
+  for (const auto& t : bundle.targets) {
+    x86 |= absl::StartsWith(t->triple, "x86_64-");
+    arm |= absl::StartsWith(t->triple, "aarch64-");
+  }
+  if (x86 != arm) return arm ? EM_AARCH64 : EM_X86_64;
+#if defined(__aarch64__)
+  return EM_AARCH64;
+#else
+  return EM_X86_64;
+#endif
+}
+
 class Maker {
  public:
   Maker(const fb::BundleT& bundle, absl::string_view file, const CcOptions& options)
@@ -109,7 +128,7 @@ class Maker {
     CcFiles out;
     out.header = Header();
     out.source = Source();
-    if (options_.embed) out.object = MakeDataObject(file_, Symbol());
+    if (options_.embed) out.object = MakeDataObject(file_, Symbol(), MachineOf(b_));
     return out;
   }
 

@@ -5,6 +5,7 @@
 #ifndef SMELT_TOOLS_CC_HEADER_H_
 #define SMELT_TOOLS_CC_HEADER_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -26,9 +27,9 @@ struct CcFiles {
 // Unimplemented for a model that refuses every call. `container_bytes` are the bytes of the bundle's file.
 absl::StatusOr<CcFiles> MakeCc(const fb::BundleT& bundle, absl::string_view container_bytes, const CcOptions& options);
 
-// Returns a relocatable object for x86-64 with `bytes` as page-aligned read-only data, from the symbol NAME to
-// NAME_end.
-std::string MakeDataObject(absl::string_view bytes, const std::string& name);
+// Returns a relocatable object for an ELF machine (EM_X86_64, EM_AARCH64) with `bytes` as page-aligned read-only data,
+// from the symbol NAME to NAME_end.
+std::string MakeDataObject(absl::string_view bytes, const std::string& name, uint16_t machine);
 
 }  // namespace smelt
 

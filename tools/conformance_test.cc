@@ -1,5 +1,6 @@
 // Compares every model of testdata/ with PyTorch's results, from bundles that are made beforehand: several callers at a
-// time, each with several threads. Under a sanitizer, SMELT_TEST_BUNDLES names the bundles of the plain build.
+// time, each with several threads. Under a sanitizer, and in an emulator, SMELT_TEST_BUNDLES names the bundles of the
+// plain build. SMELT_TEST_CASES names another folder of cases than testdata/.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -36,7 +37,8 @@ TEST_P(ConformanceTest, SeveralCallersAtATimeGetWhatPyTorchAnswered) {
   options.threads = 3;
   const auto program = Program::Load(absl::StrCat(Folder(), "/", GetParam(), ".smb"), options);
   ASSERT_TRUE(program.ok()) << program.status();
-  const std::string path = absl::StrCat("testdata/", GetParam(), ".case.safetensors");
+  const char* cases = std::getenv("SMELT_TEST_CASES");
+  const std::string path = absl::StrCat(cases != nullptr ? cases : "testdata", "/", GetParam(), ".case.safetensors");
   constexpr int kCallers = 3;
   std::vector<absl::StatusOr<CaseReport>> reports(kCallers, absl::UnknownError("not run"));
   std::vector<std::thread> callers;

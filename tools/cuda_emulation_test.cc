@@ -88,7 +88,7 @@ TEST_P(CudaEmulationTest, HoldsWithoutARace) {
   static KernelCache* const cache = KernelCache::Create({.mode = CacheMode::kOff})->release();
   const auto& [folder, name] = GetParam();
   CompileOptions options;
-  options.targets = {Target::kX86_64_V2};
+  options.targets = {kHostTargets[0]};
   options.cache = cache;
   const std::string path = Scratch(name + ".smb");
   ASSERT_TRUE(CompileModel(ModelPath(folder, name), path, options).ok());

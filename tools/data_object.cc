@@ -7,7 +7,7 @@
 
 namespace smelt {
 
-std::string MakeDataObject(absl::string_view bytes, const std::string& name) {
+std::string MakeDataObject(absl::string_view bytes, const std::string& name, uint16_t machine) {
   constexpr size_t kPage = 4096;
   const std::string names = std::string("\0.rodata\0.symtab\0.strtab\0.shstrtab\0.note.GNU-stack\0", 51);
   const std::string begin = name, end = name + "_end";
@@ -52,7 +52,7 @@ std::string MakeDataObject(absl::string_view bytes, const std::string& name) {
   header.e_ident[EI_DATA] = ELFDATA2LSB;
   header.e_ident[EI_VERSION] = EV_CURRENT;
   header.e_type = ET_REL;
-  header.e_machine = EM_X86_64;
+  header.e_machine = machine;
   header.e_version = EV_CURRENT;
   header.e_shoff = out.size();
   header.e_ehsize = sizeof header;

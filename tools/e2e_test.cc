@@ -25,7 +25,7 @@ TEST_P(ModelTest, EveryPassKeepsTheMeaning) {
   CompileOptions options;
   options.verify = true;
   // Together the three tests run each level: on a machine with AVX-512 the first one runs x86-64-v4.
-  options.targets = {Target::kX86_64_V2};
+  options.targets = {kHostTargets[0]};
   const std::string different = CompileAndRunCase("testdata", GetParam(), options);
   EXPECT_EQ(different, "");
 }
@@ -33,7 +33,7 @@ TEST_P(ModelTest, EveryPassKeepsTheMeaning) {
 TEST_P(ModelTest, AnswersWithoutFusionToo) {
   CompileOptions options;
   options.fuse = false;
-  options.targets = {Target::kX86_64_V3};
+  options.targets = {kHostTarget};
   EXPECT_EQ(CompileAndRunCase("testdata", GetParam(), options), "");
 }
 
@@ -67,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(Testdata, ModelTest, ::testing::ValuesIn(ModelNames("te
 TEST(LstmTest, TheCellIsOneKernelUsedAHundredTimes) {
   const std::string bundle = Scratch("lstm_uses.smb");
   CompileOptions options;
-  options.targets = {Target::kX86_64_V3};
+  options.targets = {kHostTarget};
   auto stats = CompileModel("testdata/lstm_100.pt2", bundle, options);
   ASSERT_TRUE(stats.ok()) << stats.status();
   auto file = Container::Open(bundle, ContentKind::kBundle);

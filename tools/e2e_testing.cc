@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<Graph>> ParseModel(absl::string_view text) {
 absl::StatusOr<std::unique_ptr<Instance>> InstanceOf(absl::string_view text, const std::string& name) {
   SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, ParseModel(text));
   CompileOptions options;
-  options.targets = {Target::kX86_64_V3};
+  options.targets = {kHostTarget};
   const std::string path = Scratch(name + ".smb");
   SMELT_RETURN_IF_ERROR(CompileToFile(*graph, path, options).status());
   SMELT_ASSIGN_OR_RETURN(std::shared_ptr<const Program> program, Program::Load(path));

@@ -75,7 +75,7 @@ std::vector<std::vector<float>> OnEachLevel(const std::string& body, const std::
   )",
                   body, "\n  return (%y)\n");
   std::vector<std::vector<float>> out;
-  for (Target t : {Target::kX86_64_V2, Target::kX86_64_V3, Target::kX86_64_V4}) {
+  for (Target t : kHostTargets) {
     if (!RunsHere(t)) continue;
     auto result = RunOn(t, text, inputs);
     EXPECT_TRUE(result.ok()) << body << ": " << result.status();

@@ -34,7 +34,7 @@ absl::StatusOr<std::vector<Datum>> RunCall(const Answer& a, bool in_eager_order)
   absl::StatusOr<CallProgram> p = ProgramOf(a);
   if (!p.ok()) return absl::UnimplementedError(p.status().message());
   CompileOptions options;
-  options.targets = {Target::kX86_64_V3};
+  options.targets = {kHostTarget};
   options.cache = Cache();
   if (in_eager_order) options.variants = AliasVariants::kAll;
   const std::string path = Scratch("op_call.smb");

@@ -53,7 +53,7 @@ TEST_P(ScenarioTest, TheCallerSeesWhatPyTorchShows) {
   static const auto* const pending = new std::map<std::string, std::string>(Pending());
   CompileOptions options;
   options.verify = true;
-  options.targets = {Target::kX86_64_V3};
+  options.targets = {kHostTarget};
   CaseReport report;
   const std::string different = CompileAndRunCase("testdata/scenarios", GetParam(), options, nullptr, &report);
   if (std::getenv("SMELT_PRINT_SCENARIOS") != nullptr && !different.empty()) {

@@ -54,7 +54,7 @@ class Child {
     cache_ = std::move(*cache);
     compile_.cache = cache_.get();
     compile_.threads = 1;
-    compile_.targets = {Target::kX86_64_V3};
+    compile_.targets = {kHostTarget};
   }
 
   // The exit code that `smelt compile` would give.

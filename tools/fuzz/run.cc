@@ -436,7 +436,7 @@ Seen RunBundle(const std::shared_ptr<const Program>& program, const Sample& samp
 // Writes a bundle at `path`, or returns the verdict that there is none.
 bool Compile(const Sample& sample, const RunOptions& options, const std::string& path, Verdict* v) {
   CompileOptions compile;
-  compile.targets = {Target::kX86_64_V3};
+  compile.targets = {kHostTarget};
   compile.cache = options.cache;
   compile.threads = 1;
   const auto compiled = CompileToFile(*sample.graph, path, compile);
