@@ -1,6 +1,10 @@
 #include "smelt/bench/roofline.h"
 
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#else
 #include <immintrin.h>
+#endif
 #include <time.h>
 
 #include <algorithm>
@@ -22,6 +26,47 @@ double Now() {
 
 volatile float sink;
 
+#if defined(__aarch64__)
+void Read(const float* from, int64_t n) {
+  float32x4_t s[8];
+  for (auto& v : s) v = vdupq_n_f32(0);
+  for (int64_t i = 0; i + 32 <= n; i += 32) {
+    for (int k = 0; k < 8; ++k) s[k] = vaddq_f32(s[k], vld1q_f32(from + i + 4 * k));
+  }
+  for (auto& v : s) sink = vgetq_lane_f32(v, 0);
+}
+// Reads `reads` elements for each element that it writes. (Stores of two registers that ask for no place in the cache are
+// the nearest that there is to x86-64's streaming.)
+template <bool kStream>
+void Copy(const float* from, int64_t reads, float* to, int64_t n) {
+  for (int64_t i = 0; i + 8 <= n; i += 8) {
+    float32x4_t a = vdupq_n_f32(0), b = a;
+    for (int64_t r = 0; r < reads; ++r) {
+      a = vaddq_f32(a, vld1q_f32(from + r * n + i));
+      b = vaddq_f32(b, vld1q_f32(from + r * n + i + 4));
+    }
+    if (kStream) {
+      asm volatile("stnp %q0, %q1, [%2]" : : "w"(a), "w"(b), "r"(to + i) : "memory");
+    } else {
+      vst1q_f32(to + i, a);
+      vst1q_f32(to + i + 4, b);
+    }
+  }
+}
+void Fma128(int64_t n) {
+  const float32x4_t x = vdupq_n_f32(0.999f), y = vdupq_n_f32(0.001f);
+  float32x4_t s[12];
+  for (int k = 0; k < 12; ++k) s[k] = vdupq_n_f32(static_cast<float>(k));
+  for (int64_t i = 0; i < n; ++i) {
+    for (auto& v : s) v = vfmaq_f32(y, v, x);
+  }
+  for (auto& v : s) sink = vgetq_lane_f32(v, 0);
+}
+double MeasureFlopsPerSecond() {
+  constexpr int64_t kSteps = 1 << 16;
+  return kSteps * 12.0 * 4 * 2 / MinSeconds([] { Fma128(kSteps); }, 0.2);
+}
+#else
 __attribute__((target("avx2,fma"))) void Read(const float* from, int64_t n) {
   __m256 s[8];
   for (auto& v : s) v = _mm256_setzero_ps();
@@ -82,6 +127,12 @@ __attribute__((target("avx2,fma"))) void Fma256(int64_t n) {
 #undef SMELT_USE
 }
 #undef SMELT_EACH
+double MeasureFlopsPerSecond() {
+  constexpr int64_t kSteps = 1 << 16;
+  if (__builtin_cpu_supports("avx512f")) return kSteps * 12.0 * 16 * 2 / MinSeconds([] { Fma512(kSteps); }, 0.2);
+  return kSteps * 12.0 * 8 * 2 / MinSeconds([] { Fma256(kSteps); }, 0.2);
+}
+#endif
 
 }  // namespace
 
@@ -131,11 +182,7 @@ double Roofline::MoveSeconds(double read_bytes, double written_bytes) {
 }
 
 double Roofline::FlopsPerSecond() {
-  static const double value = [] {
-    constexpr int64_t kSteps = 1 << 16;
-    if (__builtin_cpu_supports("avx512f")) return kSteps * 12.0 * 16 * 2 / MinSeconds([] { Fma512(kSteps); }, 0.2);
-    return kSteps * 12.0 * 8 * 2 / MinSeconds([] { Fma256(kSteps); }, 0.2);
-  }();
+  static const double value = MeasureFlopsPerSecond();
   return value;
 }
 
