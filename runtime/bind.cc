@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/region.h"
+#include "smelt/exec/write_protocol.h"
 #include "smelt/runtime/executor.h"
 #include "smelt/runtime/strided.h"
 

@@ -9,6 +9,7 @@
 #include "smelt/core/tensor/decide.h"
 #include "smelt/core/tensor/view_op.h"
 #include "smelt/core/tensor/view_rules.h"
+#include "smelt/runtime/memory_limit.h"
 #include "smelt/runtime/strided.h"
 
 namespace smelt {
@@ -19,7 +20,7 @@ constexpr int64_t kMaxElements = int64_t{1} << 40;
 
 class Arguments : public ViewArguments<ConcreteDecide> {
  public:
-  explicit Arguments(absl::Span<const EagerValue> args) : args_(args) {}
+  explicit Arguments(absl::Span<const PythonValue> args) : args_(args) {}
 
   bool IsNone(size_t i) const override { return i >= args_.size() || args_[i].IsNone(); }
   bool IsList(size_t i) const override { return i < args_.size() && args_[i].IsList(); }
@@ -56,7 +57,7 @@ class Arguments : public ViewArguments<ConcreteDecide> {
                             : absl::FailedPreconditionError(absl::StrCat("argument ", i, " is missing"));
   }
 
-  absl::Span<const EagerValue> args_;
+  absl::Span<const PythonValue> args_;
 };
 
 // Returns a view of the base's storage, which must hold it.
@@ -88,7 +89,7 @@ absl::StatusOr<Tensor> Copied(const Tensor& from, const std::vector<int64_t>& st
 
 // as_strided_scatter(self, src, size, stride, offset): places count from the first element of self's storage, so the
 // copy has one like it, up to the last element that self reaches.
-absl::StatusOr<EagerValue> AsStridedScatter(const Arguments& args, const Tensor& self) {
+absl::StatusOr<PythonValue> AsStridedScatter(const Arguments& args, const Tensor& self) {
   SMELT_ASSIGN_OR_RETURN(Tensor src, args.TensorAt(1));
   SMELT_ASSIGN_OR_RETURN(auto sizes, args.Ints(2));
   SMELT_ASSIGN_OR_RETURN(auto strides, args.Ints(3));
@@ -118,17 +119,17 @@ absl::StatusOr<EagerValue> AsStridedScatter(const Arguments& args, const Tensor&
     CopyStrided(static_cast<char*>(to.data()), to.strides(), static_cast<const char*>(src.data()), src.strides(),
                 src.sizes(), ItemSize(src.dtype()));
   }
-  return EagerValue(Datum(result));
+  return PythonValue(result);
 }
 
 // cat(tensors, dim) and stack(tensors, dim) of a list that only the call knows.
-absl::StatusOr<EagerValue> Join(const std::string& op, absl::Span<const EagerValue> args) {
+absl::StatusOr<PythonValue> Join(const std::string& op, absl::Span<const PythonValue> args) {
   const bool stack = op == op::kStack;
   const std::string name = stack ? "stack" : "torch.cat()";
-  if (!args[0].IsList() || args[0].list->empty())
+  if (!args[0].IsList() || args[0].elements().empty())
     return absl::FailedPreconditionError(absl::StrCat(name, ": expected a non-empty list of Tensors"));
   std::vector<Tensor> parts;
-  for (const EagerValue& e : *args[0].list) {
+  for (const PythonValue& e : args[0].elements()) {
     SMELT_ASSIGN_OR_RETURN(Tensor t, e.AsTensor());
     if (!parts.empty() && t.dtype() != parts[0].dtype())
       return absl::UnimplementedError(
@@ -136,7 +137,7 @@ absl::StatusOr<EagerValue> Join(const std::string& op, absl::Span<const EagerVal
     // cat ignores what is empty and of one dim.
     if (stack || t.rank() != 1 || t.NumElements() > 0) parts.push_back(std::move(t));
   }
-  if (parts.empty()) return args[0].list->front();
+  if (parts.empty()) return args[0].elements().front();
   const std::vector<int64_t> first(parts[0].sizes().begin(), parts[0].sizes().end());
   const int rank = static_cast<int>(first.size()) + (stack ? 1 : 0);
   int64_t dim = 0;
@@ -176,12 +177,12 @@ absl::StatusOr<EagerValue> Join(const std::string& op, absl::Span<const EagerVal
     }
     begin += stack ? 1 : t.sizes()[at];
   }
-  return EagerValue(Datum(std::move(out)));
+  return PythonValue(std::move(out));
 }
 
 }  // namespace
 
-absl::StatusOr<EagerValue> EagerView(const std::string& op, absl::Span<const EagerValue> args) {
+absl::StatusOr<PythonValue> EagerView(const std::string& op, absl::Span<const PythonValue> args) {
   if ((op == op::kCat || op == op::kStack) && !args.empty()) return Join(op, args);
   const ViewOp* view = FindViewOp(op);
   const bool scatters = op == op::kAsStridedScatter;
@@ -198,12 +199,12 @@ absl::StatusOr<EagerValue> EagerView(const std::string& op, absl::Span<const Eag
   if (made.copy_strides) {
     SMELT_ASSIGN_OR_RETURN(base, Copied(base, *made.copy_strides));
   }
-  std::vector<EagerValue> parts;
+  std::vector<PythonValue> parts;
   for (auto& part : made.parts) {
     SMELT_ASSIGN_OR_RETURN(Tensor t, Over(base, std::move(part.geometry), part.dtype));
-    parts.push_back(EagerValue(Datum(std::move(t))));
+    parts.push_back(PythonValue(std::move(t)));
   }
-  return made.is_list ? EagerValue::List(std::move(parts)) : std::move(parts[0]);
+  return made.is_list ? PythonValue::List(std::move(parts)) : std::move(parts[0]);
 }
 
 }  // namespace smelt

@@ -7,14 +7,14 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "smelt/runtime/eager_value.h"
+#include "smelt/exec/value.h"
 
 namespace smelt {
 
 // Runs "aten::select.int" on its arguments in the schema's order. The result is a tensor over the operand's storage, a
 // list of these, or the operand itself where PyTorch returns it. reshape, contiguous and clone copy where they must.
 // Errors have PyTorch's messages.
-absl::StatusOr<EagerValue> EagerView(const std::string& op, absl::Span<const EagerValue> args);
+absl::StatusOr<PythonValue> EagerView(const std::string& op, absl::Span<const PythonValue> args);
 
 }  // namespace smelt
 

@@ -14,6 +14,7 @@
 #include "smelt/core/tensor/guarded_storage.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/runtime/cpu.h"
+#include "smelt/runtime/eager_calls.h"
 
 namespace smelt {
 namespace {
@@ -94,10 +95,11 @@ absl::StatusOr<std::vector<Datum>> Instance::Run(absl::Span<const Datum> args) {
   return outputs;
 }
 
-Executor::Executor(std::shared_ptr<const Executable> program, const InstanceOptions& options)
+Executor::Executor(std::shared_ptr<const Executable> program, const InstanceOptions& options, Generator* random)
     : program_(std::move(program)),
       bundle_(program_->bundle()),
       pool_(&ThreadPool::Shared()),
+      random_(random != nullptr ? random : &generator_),
       guard_(options.guard),
       allocator_(options.guard) {
   width_ = options.threads > 0 ? options.threads : program_->options().threads;
@@ -122,6 +124,8 @@ Executor::Executor(std::shared_ptr<const Executable> program, const InstanceOpti
     written_names_.push_back(names);
   }
 }
+
+Executor::~Executor() = default;
 
 std::string Executor::WrittenNames(const ExecutablePlan& plan) const {
   std::vector<std::string> names;

@@ -92,9 +92,13 @@ class OutputAllocator {
   std::vector<std::shared_ptr<Storage>> known_;
 };
 
+class EagerCalls;
+
 class Executor : public Instance {
  public:
-  Executor(std::shared_ptr<const Executable> program, const InstanceOptions& options);
+  // A call of an eager-order program draws from its instance's generator, `random`.
+  Executor(std::shared_ptr<const Executable> program, const InstanceOptions& options, Generator* random = nullptr);
+  ~Executor() override;
   absl::Status Init();
 
   absl::Status RunInto(absl::Span<const Datum> args, std::vector<Datum>* outputs) override;
@@ -200,6 +204,8 @@ class Executor : public Instance {
   PlacedGeometry PlacedView(int view) const;
   absl::Status CheckSharing(fb::CheckKind kind, const PlacedGeometry& written, const PlacedGeometry& read);
   absl::Status RunReadScalar(const fb::ReadScalarT& r);
+  // Gives a symbol that only data decide its value, and evaluates the expressions that wait for it.
+  absl::Status SetSymbolFromData(int symbol, int64_t value);
   absl::Status RunComputeNumber(const fb::ComputeNumberT& c);
   absl::Status RunRandom(const fb::RandomT& r);
   absl::Status Allocate(int slot);
@@ -246,7 +252,7 @@ class Executor : public Instance {
   ThreadPool* pool_;
   int width_;
   Generator generator_;
-  Generator* random_ = &generator_;  // a call of an eager-order program draws from the instance's own
+  Generator* random_;
   std::vector<std::shared_ptr<Storage>> storages_;
   std::vector<Tensor> states_;
   std::vector<StatePlace> places_;       // by storage
@@ -294,7 +300,7 @@ class Executor : public Instance {
   std::vector<char*> inputs_, outputs_;
 
   std::vector<std::vector<std::unique_ptr<BoundPlan>>> bound_plans_;  // by plan, the last used first
-  std::vector<std::vector<std::unique_ptr<Executor>>> eager_calls_;   // by plan: made when they are first called
+  std::vector<std::unique_ptr<EagerCalls>> eager_calls_;              // by plan: made when it first runs in eager order
   std::vector<std::vector<StepTime>> step_times_;                     // by plan and step; empty: not measured
   GuardPages guard_;
   std::shared_ptr<Storage> arena_;
@@ -302,15 +308,6 @@ class Executor : public Instance {
   uint64_t arena_generation_ = 1;
   OutputAllocator allocator_;
 };
-
-// Returns whether some dim of several elements has stride 0. PyTorch refuses to write such a tensor (it writes
-// overlapping windows in order).
-inline bool IsExpanded(const Geometry& g) {
-  for (int d = 0; d < g.rank(); ++d) {
-    if (g.sizes[d] > 1 && g.strides[d] == 0) return true;
-  }
-  return false;
-}
 
 // Returns whether a copy of t in the exported strides can replace it: at most the order of the strides can be observed
 // (in_order).

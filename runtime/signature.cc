@@ -6,8 +6,8 @@
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/cause.h"
 #include "smelt/core/base/status_macros.h"
-#include "smelt/runtime/eager_value.h"
 #include "smelt/runtime/executor.h"
+#include "smelt/runtime/memory_limit.h"
 #include "smelt/runtime/strided.h"
 
 namespace smelt {

@@ -9,11 +9,13 @@
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/cause.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/ops.h"
+#include "smelt/core/op/python_op.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/core/tensor/view_rules.h"
-#include "smelt/runtime/eager_numbers.h"
+#include "smelt/exec/python.h"
+#include "smelt/exec/write_protocol.h"
 #include "smelt/runtime/executor.h"
-#include "smelt/runtime/overlap.h"
 #include "smelt/runtime/strided.h"
 
 namespace smelt {
@@ -357,8 +359,7 @@ PlacedGeometry Executor::PlacedView(int view) const {
 absl::Status Executor::CheckSharing(fb::CheckKind kind, const PlacedGeometry& written, const PlacedGeometry& read) {
   using K = fb::CheckKind;
   if (kind == K::NoOverlap || kind == K::NoPartialOverlap) {
-    const Shared shared =
-        WhatIsShared(written.origin, written.geometry, written.item(), read.origin, read.geometry, read.item());
+    const Shared shared = WhatIsShared(written, read);
     if (shared == Shared::kPart || (shared == Shared::kWhole && kind == K::NoOverlap))
       return absl::FailedPreconditionError(kPartialOverlapMessage);
   }
@@ -402,9 +403,7 @@ absl::Status Executor::RunCheck(const fb::CheckT& c) {
       holds = !IsExpanded(g);
       if (!holds && c.kind == fb::CheckKind::NoSharedPlaces)
         return WithCause(absl::AbortedError(kAnswerHangsOnOrder), Cause::kDependsOnOrder);
-      what =
-          "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-          "Please clone() the tensor before performing the operation.";
+      what = kInternalOverlapMessage;
       // Overlapping windows are written in order.
       if (holds && OverlapsItselfConcrete(g))
         return WithCause(absl::AbortedError(kAnswerHangsOnOrder), Cause::kDependsOnOrder);
@@ -446,15 +445,30 @@ absl::Status Executor::RunCheck(const fb::CheckT& c) {
   return absl::FailedPreconditionError(c.message.empty() ? std::string(what) : c.message);
 }
 
+namespace {
+
+// Returns the operator that a function of the bundle is; each has the name of one in the namespace aten.
+PythonOp OpOfFunction(fb::NumberFunction function) {
+  static const auto* const kOps = [] {
+    auto* ops = new std::vector<PythonOp>();
+    for (fb::NumberFunction f : fb::EnumValuesNumberFunction())
+      ops->push_back(*FindPythonOp(absl::StrCat(op::kAtenNamespace, fb::EnumNameNumberFunction(f))));
+    return ops;
+  }();
+  return (*kOps)[static_cast<size_t>(function)];
+}
+
+}  // namespace
+
 absl::Status Executor::RunComputeNumber(const fb::ComputeNumberT& c) {
-  EagerValue inputs[2];
-  for (size_t i = 0; i < c.inputs.size(); ++i) {
-    const Register& r = registers_[c.inputs[i]];
-    inputs[i] = EagerValue(r.is_float ? Datum(r.d) : Datum(r.i));
+  std::vector<PythonValue> inputs;
+  for (int k : c.inputs) {
+    const Register& r = registers_[k];
+    inputs.push_back(r.is_float ? PythonValue(r.d) : PythonValue(r.i));
   }
-  SMELT_ASSIGN_OR_RETURN(const double v,
-                         ComputeNumber(fb::EnumNameNumberFunction(c.function), {inputs, c.inputs.size()}));
-  registers_[c.register_] = Register::Float(v);
+  SMELT_ASSIGN_OR_RETURN(const std::vector<PythonValue> v, RunPython(OpOfFunction(c.function), inputs));
+  SMELT_ASSIGN_OR_RETURN(const double number, v[0].AsDouble());
+  registers_[c.register_] = Register::Float(number);
   return absl::OkStatus();
 }
 
@@ -465,16 +479,18 @@ absl::Status Executor::RunReadScalar(const fb::ReadScalarT& r) {
   const char* p = Address(r.view);
   registers_[r.register_] =
       IsFloating(t) || IsComplex(t) ? Register::Float(LoadDouble(p, t)) : Register::Int(LoadInt(p, t));
-  if (r.symbol < 0) return absl::OkStatus();
-  const fb::SymbolDefT& s = *bundle_.symbols[r.symbol];
-  const int64_t v = registers_[r.register_].i;
-  if (v < s.min || v > s.max) {
+  return r.symbol < 0 ? absl::OkStatus() : SetSymbolFromData(r.symbol, registers_[r.register_].i);
+}
+
+absl::Status Executor::SetSymbolFromData(int symbol, int64_t value) {
+  const fb::SymbolDefT& s = *bundle_.symbols[symbol];
+  if (value < s.min || value > s.max) {
     return absl::FailedPreconditionError(
-        absl::StrCat("a size computed from data is ", v, ", expected ",
+        absl::StrCat("a size computed from data is ", value, ", expected ",
                      s.max == INT64_MAX ? absl::StrCat("at least ", s.min) : absl::StrCat(s.min, " to ", s.max)));
   }
-  symbols_[r.symbol] = v;
-  symbol_known_[r.symbol] = 1;
+  symbols_[symbol] = value;
+  symbol_known_[symbol] = 1;
   EvaluateExprs(bundle_.exprs, plan_->late_exprs, symbols_, symbol_known_, &bound_->values);
   return absl::OkStatus();
 }

@@ -1,12 +1,12 @@
-// Operations on strided memory: copies between geometries, elements as numbers.
+// Operations on strided memory: copies between geometries, and walks over elements.
 #ifndef SMELT_RUNTIME_STRIDED_H_
 #define SMELT_RUNTIME_STRIDED_H_
 
-#include <complex>
 #include <cstdint>
 
 #include "absl/types/span.h"
 #include "smelt/core/tensor/dtype.h"
+#include "smelt/core/tensor/elements.h"
 
 namespace smelt {
 
@@ -52,15 +52,6 @@ void ForEachElement(const StridedSpan& s, F f) {
     }
   }
 }
-
-// Returns one element as a number; for complex ones the real part.
-double LoadDouble(const void* p, DType t);
-int64_t LoadInt(const void* p,
-                DType t);  // floating point is truncated; NaN and values out of range: unspecified, no trap
-std::complex<double> LoadComplex(const void* p, DType t);
-// Rounds once to the dtype; integers are truncated, and bools are != 0.
-void StoreDouble(void* p, DType t, double v);
-void StoreInt(void* p, DType t, int64_t v);
 
 }  // namespace smelt
 

@@ -38,11 +38,11 @@ absl::StatusOr<Values> BatchNorm(Call& c) {
   const Tensor mean = c.T("running_mean"), var = c.T("running_var");
   if (!var.defined()) return c.Error("running_mean and running_var must either both be None or neither be None");
   // PyTorch writes the statistics channel by channel, in several threads, and reads the rest afterwards.
-  if (!mean.IsSame(var)) SMELT_RETURN_IF_ERROR(CheckApart(c, mean, var, OperandSharing::kApart));
+  if (!mean.IsSame(var)) SMELT_RETURN_IF_ERROR(CheckOperand(c, mean, var, OperandSharing::kApart));
   for (const char* name : {"input", "weight", "bias"}) {
     if (!c.Has(name)) continue;
-    SMELT_RETURN_IF_ERROR(CheckApart(c, mean, c.T(name), OperandSharing::kApart));
-    SMELT_RETURN_IF_ERROR(CheckApart(c, var, c.T(name), OperandSharing::kApart));
+    SMELT_RETURN_IF_ERROR(CheckOperand(c, mean, c.T(name), OperandSharing::kApart));
+    SMELT_RETURN_IF_ERROR(CheckOperand(c, var, c.T(name), OperandSharing::kApart));
   }
   const auto normalize = [&] {
     return Run(*c.state, OpName::Get("aten::_native_batch_norm_legit_functional"),

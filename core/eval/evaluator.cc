@@ -13,6 +13,23 @@
 #include "smelt/core/tensor/region.h"
 
 namespace smelt {
+
+uint64_t EvalGenerator::Next() {
+  // splitmix64
+  state_ += 0x9e3779b97f4a7c15u;
+  uint64_t z = state_;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+double EvalGenerator::NextUniform() { return static_cast<double>(Next() >> 40) * 0x1p-24; }
+
+double EvalGenerator::NextNormal() {
+  const double u = 1 - NextUniform(), v = NextUniform();
+  return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v);
+}
+
 namespace {
 
 using eval_internal::State;

@@ -9,13 +9,10 @@
 #ifndef SMELT_CORE_EVAL_EVALUATOR_H_
 #define SMELT_CORE_EVAL_EVALUATOR_H_
 
-#include <complex>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -25,6 +22,7 @@
 #include "smelt/core/convention/convention.h"
 #include "smelt/core/ir/graph.h"
 #include "smelt/core/tensor/tensor.h"
+#include "smelt/exec/value.h"
 
 namespace smelt {
 
@@ -40,63 +38,7 @@ class EvalGenerator {
   uint64_t state_;
 };
 
-class EvalValue;
-struct EvalList {
-  std::vector<EvalValue> elements;
-};
-struct EvalDict {
-  std::vector<std::pair<EvalValue, EvalValue>> items;  // in order of insertion
-};
-
-// A value at run time. Lists, tuples and dictionaries are shared by handle, as in Python.
-class EvalValue {
- public:
-  EvalValue() = default;  // None
-  explicit EvalValue(Tensor t) : v_(std::move(t)) {}
-  explicit EvalValue(int64_t i) : v_(i) {}
-  explicit EvalValue(double d) : v_(d) {}
-  explicit EvalValue(bool b) : v_(b) {}
-  explicit EvalValue(std::complex<double> c) : v_(c) {}
-  explicit EvalValue(std::string s) : v_(std::move(s)) {}
-  explicit EvalValue(std::shared_ptr<EvalGenerator> g) : v_(std::move(g)) {}
-  static EvalValue List(std::vector<EvalValue> elements);
-  static EvalValue Tuple(std::vector<EvalValue> elements);
-  static EvalValue Dict();
-  static EvalValue Ints(absl::Span<const int64_t> v);
-
-  bool IsNone() const { return std::holds_alternative<std::monostate>(v_); }
-  bool IsTensor() const { return std::holds_alternative<Tensor>(v_); }
-  bool IsInt() const { return std::holds_alternative<int64_t>(v_); }
-  bool IsDouble() const { return std::holds_alternative<double>(v_); }
-  bool IsBool() const { return std::holds_alternative<bool>(v_); }
-  bool IsComplex() const { return std::holds_alternative<std::complex<double>>(v_); }
-  bool IsString() const { return std::holds_alternative<std::string>(v_); }
-  bool IsList() const { return std::holds_alternative<std::shared_ptr<EvalList>>(v_); }  // lists and tuples
-  bool IsTuple() const { return IsList() && is_tuple_; }
-  bool IsDict() const { return std::holds_alternative<std::shared_ptr<EvalDict>>(v_); }
-  bool IsGenerator() const { return std::holds_alternative<std::shared_ptr<EvalGenerator>>(v_); }
-  bool IsNumber() const { return IsInt() || IsDouble() || IsBool() || IsComplex(); }
-
-  const Tensor& tensor() const { return std::get<Tensor>(v_); }
-  int64_t as_int() const { return std::get<int64_t>(v_); }
-  double as_double() const { return std::get<double>(v_); }
-  bool as_bool() const { return std::get<bool>(v_); }
-  std::complex<double> as_complex() const { return std::get<std::complex<double>>(v_); }
-  const std::string& as_string() const { return std::get<std::string>(v_); }
-  std::vector<EvalValue>& elements() const { return std::get<std::shared_ptr<EvalList>>(v_)->elements; }
-  EvalDict& dict() const { return *std::get<std::shared_ptr<EvalDict>>(v_); }
-  const std::shared_ptr<EvalGenerator>& generator() const { return std::get<std::shared_ptr<EvalGenerator>>(v_); }
-  const void* identity() const;  // of lists, tuples, dictionaries and tensors; null else
-
-  // "Float[2, 3] {1, 2, 3, ...}", "3", "[1, 2]": for messages.
-  std::string ToString() const;
-
- private:
-  std::variant<std::monostate, Tensor, int64_t, double, bool, std::complex<double>, std::string,
-               std::shared_ptr<EvalList>, std::shared_ptr<EvalDict>, std::shared_ptr<EvalGenerator>>
-      v_;
-  bool is_tuple_ = false;
-};
+using EvalValue = PythonValue;
 
 // Sees every byte that the nodes of the graph read and write (not the accesses inside a node), and the memory of every
 // tensor.

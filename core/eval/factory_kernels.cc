@@ -152,7 +152,7 @@ absl::StatusOr<Values> Random(Call& c) {
   Tensor out;
   if (in_place) {
     out = c.args[0].tensor();
-    SMELT_RETURN_IF_ERROR(CheckNoInternalOverlap(c, out));
+    SMELT_RETURN_IF_ERROR(CheckNotExpanded(c, out));
   } else {
     SMELT_ASSIGN_OR_RETURN(out, OutputOf(c));
   }

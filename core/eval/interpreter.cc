@@ -9,6 +9,7 @@
 #include "smelt/core/base/cause.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/traits.h"
+#include "smelt/exec/write_protocol.h"
 
 namespace smelt::eval_internal {
 namespace {
@@ -326,9 +327,8 @@ class Interpreter {
       c.op = OpCall(node.op, {});
       SMELT_ASSIGN_OR_RETURN(Tensor written, TensorOf(node, args, 0));
       if (name == "smelt::assert_no_internal_overlap") {
-        if (absl::Status s = CheckNoInternalOverlap(c, written); !s.ok()) {
-          if (node.FindAttribute("in_order") != nullptr)
-            return WithCause(absl::UnimplementedError(kAnswerHangsOnOrder), Cause::kDependsOnOrder);
+        if (absl::Status s = CheckNotExpanded(c, written); !s.ok()) {
+          if (node.FindAttribute("in_order") != nullptr) return DependsOnOrderError();
           return absl::FailedPreconditionError(s.message());
         }
         SMELT_RETURN_IF_ERROR(CheckOrder(c, written, written));
@@ -336,9 +336,10 @@ class Interpreter {
         SMELT_ASSIGN_OR_RETURN(Tensor read, TensorOf(node, args, 1));
         if (name == "smelt::assert_no_overlap") {
           const auto rule = static_cast<OperandSharing>(std::get<int64_t>(*node.FindAttribute("rule")));
-          SMELT_RETURN_IF_ERROR(CheckApart(c, written, read, rule));
+          SMELT_RETURN_IF_ERROR(CheckOperand(c, written, read, rule));
+          if (rule == OperandSharing::kNone && IsReadWhileWritten(written, read)) return DependsOnOrderError();
         } else {
-          SMELT_RETURN_IF_ERROR(CheckNoPartialOverlap(c, written, read));
+          SMELT_RETURN_IF_ERROR(CheckOperand(c, written, read, OperandSharing::kNotPartly));
           SMELT_RETURN_IF_ERROR(CheckOrder(c, written, read));
         }
       }

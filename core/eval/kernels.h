@@ -217,12 +217,11 @@ absl::StatusOr<Values> Pointwise(Call& c);
 absl::StatusOr<Values> Reduction(Call& c);
 // Runs core/op's decomposition: a graph of this one node, decomposed by one step.
 absl::StatusOr<Values> RunDecomposed(Call& c);
-absl::StatusOr<Values> Number(Call& c);  // arithmetic of Python numbers
+absl::StatusOr<Values> Python(Call& c);  // operators on Python's values
 
-// PyTorch's refusals to write.
-absl::Status CheckNoInternalOverlap(const Call& c, const Tensor& written);
-absl::Status CheckNoPartialOverlap(const Call& c, const Tensor& written, const Tensor& read);
-absl::Status CheckApart(const Call& c, const Tensor& written, const Tensor& read, OperandSharing rule);
+// PyTorch's refusals to write, by exec/write_protocol.h; the errors name the call.
+absl::Status CheckNotExpanded(const Call& c, const Tensor& written);
+absl::Status CheckOperand(const Call& c, const Tensor& written, const Tensor& read, OperandSharing rule);
 // Checks that an elementwise write in PyTorch gives the same as one in a pure graph, which reads first.
 absl::Status CheckOrder(const Call& c, const Tensor& written, const Tensor& read);
 // Runs a copy_ that reads what it has written, one element after the other. Returns false if there is no such overlap.

@@ -41,11 +41,11 @@ absl::StatusOr<Values> Copy_(Call& c) {
   if (self.IsSame(src) ||
       (self.storage() == src.storage() && self.dtype() == src.dtype() && self.geometry() == src.geometry()))
     return Values{c.args[0]};
-  SMELT_RETURN_IF_ERROR(CheckNoInternalOverlap(c, self));
+  SMELT_RETURN_IF_ERROR(CheckNotExpanded(c, self));
   absl::StatusOr<Geometry> g = Broadcasted(src.geometry(), self.sizes());
   if (src.rank() > self.rank() || !g.ok())
     return c.Error(g.ok() ? "the source has more dims than the destination" : g.status().message());
-  SMELT_RETURN_IF_ERROR(CheckNoPartialOverlap(c, self, src));
+  SMELT_RETURN_IF_ERROR(CheckOperand(c, self, src, OperandSharing::kNotPartly));
   SMELT_ASSIGN_OR_RETURN(const bool done, CopyInOrder(c, self, src));
   if (!done) SMELT_RETURN_IF_ERROR(CopyInto(self, src));
   return Values{c.args[0]};
@@ -54,7 +54,7 @@ absl::StatusOr<Values> Copy_(Call& c) {
 absl::StatusOr<Values> Fill_(Call& c) {
   const Tensor self = c.T("self");
   // A single value is written: PyTorch accepts that it is written twice to the same place.
-  if (c.Has("value") && c.Arg("value").IsTensor()) SMELT_RETURN_IF_ERROR(CheckNoInternalOverlap(c, self));
+  if (c.Has("value") && c.Arg("value").IsTensor()) SMELT_RETURN_IF_ERROR(CheckNotExpanded(c, self));
   if (c.name() == "aten::zero_") {
     SMELT_RETURN_IF_ERROR(CopyInto(self, ScalarTensor(self.dtype(), EvalValue(int64_t{0}))));
   } else if (c.Arg("value").IsTensor()) {

@@ -215,7 +215,7 @@ absl::StatusOr<Values> ViewBackward(Call& c) {
 absl::StatusOr<Values> Scatter(Call& c) {
   SMELT_ASSIGN_OR_RETURN(Tensor out, OutputOf(c));
   const Tensor self = c.T("self"), src = c.T("src");
-  if (out.strides() == self.strides() && CheckNoInternalOverlap(c, self).ok()) {
+  if (out.strides() == self.strides() && CheckNotExpanded(c, self).ok()) {
     out = self.CloneWithGaps();
   } else {
     SMELT_RETURN_IF_ERROR(CopyInto(out, self));

@@ -18,6 +18,7 @@
 #include "smelt/core/tensor/region.h"
 #include "smelt/core/tensor/view_rules.h"
 #include "smelt/core/tensor/written_places.h"
+#include "smelt/exec/write_protocol.h"
 
 namespace smelt::eval_internal {
 
@@ -213,59 +214,29 @@ absl::StatusOr<Values> InPlaceView(Call& c, OpName view) {
   return Values{c.args[0]};
 }
 
-PlacedGeometry Placed(const Tensor& t, Geometry geometry) {
-  return {std::move(geometry), t.storage()->data(), t.dtype()};
-}
-
-// Returns how the order of the elements affects a write of the values of `read`, which are broadcast.
-absl::StatusOr<ElementOrder> OrderOf(const Call& c, const Tensor& written, absl::Span<const EvalValue> read) {
-  std::vector<PlacedGeometry> operands;
-  for (const EvalValue& v : read) {
-    if (!v.IsTensor()) continue;  // those that lie elsewhere have a say in the order of the dims, too
-    absl::StatusOr<Geometry> g = Broadcasted(v.tensor().geometry(), written.sizes());
-    if (!g.ok()) return ElementOrder();  // what does not fit is refused elsewhere
-    operands.push_back(Placed(v.tensor(), *std::move(g)));
-  }
-  ElementOrder order = OrderOfElements(Placed(written, written.geometry()), operands);
-  if (order.effect == OrderEffect::kOpen) return WithCause(c.Unsupported(kAnswerHangsOnOrder), Cause::kDependsOnOrder);
-  return order;
-}
-
-Tensor ElementOf(const Tensor& t, const Geometry& g, absl::Span<const int64_t> index) {
-  const std::vector<int64_t> ones(t.rank(), 1);
-  return t.View(Geometry{ones, ones, OffsetOf(g, index)});
+// Returns the error of exec/write_protocol.h as the call's own.
+absl::Status Named(const Call& c, const absl::Status& status) {
+  if (status.ok()) return status;
+  return WithCause(absl::IsUnimplemented(status) ? c.Unsupported(status.message()) : c.Error(status.message()),
+                   CauseOf(status));
 }
 
 // Runs an elementwise write that reads elements it has already written, one element after the other as PyTorch does.
 // Returns false, without having done anything, if the operator has no such overlap.
-absl::StatusOr<bool> WriteInOrder(const Call& c, const Tensor& written, OpName functional,
-                                  absl::Span<const EvalValue> read) {
-  SMELT_ASSIGN_OR_RETURN(const ElementOrder order, OrderOf(c, written, read));
-  if (order.effect == OrderEffect::kNone) return false;
-  std::vector<std::optional<Geometry>> broadcast(read.size());
-  for (size_t i = 0; i < read.size(); ++i) {
-    if (!read[i].IsTensor() || read[i].tensor().rank() == 0) continue;
-    SMELT_ASSIGN_OR_RETURN(broadcast[i], Broadcasted(read[i].tensor().geometry(), written.sizes()));
-  }
-  absl::Status status;
-  VisitInOrder(written.sizes(), order.dims, [&](absl::Span<const int64_t> index) {
-    Values args(read.begin(), read.end());
-    for (size_t i = 0; i < read.size(); ++i) {
-      if (broadcast[i]) args[i] = EvalValue(ElementOf(read[i].tensor(), *broadcast[i], index));
-    }
-    absl::StatusOr<Values> result = Run(*c.state, functional, args);
-    status =
-        result.ok() ? CopyInto(ElementOf(written, written.geometry(), index), (*result)[0].tensor()) : result.status();
-    return status.ok();
+absl::StatusOr<bool> RunInOrder(const Call& c, const Tensor& written, OpName functional,
+                                absl::Span<const EvalValue> read) {
+  const absl::StatusOr<ElementOrder> order = OrderOfWrite(written, read);
+  if (!order.ok()) return Named(c, order.status());
+  return WriteInOrder(written, read, [&](const Tensor& element, absl::Span<const EvalValue> elements) {
+    absl::StatusOr<Values> result = Run(*c.state, functional, elements);
+    return result.ok() ? CopyInto(element, result->front().tensor()) : result.status();
   });
-  if (!status.ok()) return status;
-  return true;
 }
 
 // add_(self, other): add(self, other), cast and copied into self.
 absl::StatusOr<Values> InPlace(Call& c, OpName functional) {
   const Tensor self = c.args[0].tensor();
-  const absl::Status writable = CheckNoInternalOverlap(c, self);
+  const absl::Status writable = CheckNotExpanded(c, self);
   std::optional<int64_t> values;
   const bool puts = c.name() == "aten::index_put_";
   if (puts) values = c.args[2].tensor().NumElements();
@@ -292,14 +263,14 @@ absl::StatusOr<Values> InPlace(Call& c, OpName functional) {
     if (elementwise && rule == OperandSharing::kAny) {
       c.args[i] = EvalValue(c.args[i].tensor().Clone());  // PyTorch reads it before it writes anything
     } else if (elementwise || rule == OperandSharing::kNotPartly) {
-      SMELT_RETURN_IF_ERROR(CheckNoPartialOverlap(c, self, c.args[i].tensor()));
+      SMELT_RETURN_IF_ERROR(CheckOperand(c, self, c.args[i].tensor(), OperandSharing::kNotPartly));
     }
   }
   SMELT_ASSIGN_OR_RETURN(Values results, Run(*c.state, functional, c.args));
   if (elementwise && !WritesExpanded(c.schema->op) && results.size() == 1 && results[0].IsTensor() &&
       (results[0].tensor().dtype() == self.dtype() || results[0].tensor().dtype() == DType::kBool) &&
       results[0].tensor().sizes() == self.sizes()) {
-    SMELT_ASSIGN_OR_RETURN(const bool done, WriteInOrder(c, self, functional, c.args));
+    SMELT_ASSIGN_OR_RETURN(const bool done, RunInOrder(c, self, functional, c.args));
     if (done) return Values{c.args[0]};
   }
   if (results.empty() || !results[0].IsTensor()) return c.Unsupported("its functional form returns no tensor");
@@ -336,9 +307,10 @@ absl::StatusOr<Values> Out(Call& c, OpName functional) {
   }
   const bool elementwise = GetOpInfo(functional).kind == OpKind::kPointwise;
   for (const Tensor& o : outs) {
-    SMELT_RETURN_IF_ERROR(CheckNoInternalOverlap(c, o));
+    SMELT_RETURN_IF_ERROR(CheckNotExpanded(c, o));
     for (const EvalValue& v : given) {
-      if (elementwise && v.IsTensor()) SMELT_RETURN_IF_ERROR(CheckNoPartialOverlap(c, o, v.tensor()));
+      if (elementwise && v.IsTensor())
+        SMELT_RETURN_IF_ERROR(CheckOperand(c, o, v.tensor(), OperandSharing::kNotPartly));
     }
   }
   SMELT_ASSIGN_OR_RETURN(Values results, Run(*c.state, functional, given));
@@ -353,7 +325,7 @@ absl::StatusOr<Values> Out(Call& c, OpName functional) {
       results[0].IsTensor() &&
       (results[0].tensor().dtype() == outs[0].dtype() || results[0].tensor().dtype() == DType::kBool) &&
       results[0].tensor().sizes() == outs[0].sizes()) {
-    SMELT_ASSIGN_OR_RETURN(done, WriteInOrder(c, outs[0], functional, given));
+    SMELT_ASSIGN_OR_RETURN(done, RunInOrder(c, outs[0], functional, given));
   }
   Values returned;
   for (size_t i = 0; i < outs.size(); ++i) {
@@ -376,7 +348,7 @@ absl::StatusOr<Values> Out(Call& c, OpName functional) {
       for (size_t k = 0; k < given.size(); ++k) {
         if (!given[k].IsTensor() || given[k].tensor().IsSame(resized)) continue;
         if (OperandSharingOf(c.schema->op, functional, f->arguments[k].name) == OperandSharing::kAny) continue;
-        SMELT_RETURN_IF_ERROR(CheckApart(c, resized, given[k].tensor(), OperandSharing::kWholeOrNone));
+        SMELT_RETURN_IF_ERROR(CheckOperand(c, resized, given[k].tensor(), OperandSharing::kWholeOrNone));
       }
     }
     if (!done) SMELT_RETURN_IF_ERROR(CopyInto(outs[i], r));
@@ -649,32 +621,6 @@ EvalValue FromConstant(const ConstantValue& v) {
 }
 
 namespace {
-
-// PyTorch's own approximation (at::get_overlap_status): exact for tensors that cover their span, and no overlap for
-// others.
-enum class Shared { kNothing, kWhole, kPart };
-Shared WhatIsShared(const Tensor& a, const Tensor& b) {
-  if (a.storage() != b.storage() || a.NumElements() == 0 || b.NumElements() == 0) return Shared::kNothing;
-  ConcreteDecide decide;
-  if (!view_rules::IsNonOverlappingAndDense(decide, a.geometry()) ||
-      !view_rules::IsNonOverlappingAndDense(decide, b.geometry())) {
-    return Shared::kNothing;
-  }
-  const int64_t a0 = a.offset() * ItemSize(a.dtype()), a1 = a0 + a.NumElements() * ItemSize(a.dtype());
-  const int64_t b0 = b.offset() * ItemSize(b.dtype()), b1 = b0 + b.NumElements() * ItemSize(b.dtype());
-  if (a0 == b0 && a1 == b1) return a.strides() == b.strides() ? Shared::kWhole : Shared::kPart;
-  return a0 < b1 && b0 < a1 ? Shared::kPart : Shared::kNothing;
-}
-
-absl::Status OverlapError(const Call& c) {
-  return c.Error(
-      "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
-      "location. Please clone() the tensor before performing the operation.");
-}
-
-}  // namespace
-
-namespace {
 // Checks operators whose operands must not share memory with the written tensor, or only with all of their elements.
 // `held` are operands that share memory with `target`, the written tensor, without PyTorch noticing it. If they do not
 // change, the result is the same for every order in which PyTorch computes.
@@ -690,7 +636,7 @@ absl::Status CheckOperandsApart(const Call& c, std::vector<Tensor>& held, Tensor
     // Windows that overlap: an elementwise operator writes them in order.
     const bool elementwise = functional && GetOpInfo(functional).kind == OpKind::kPointwise;
     if (functional && !elementwise && GetOpInfo(c.schema->op).kind != OpKind::kInplaceView &&
-        !WritesExpanded(c.schema->op) && CheckNoInternalOverlap(c, written).ok() &&
+        !WritesExpanded(c.schema->op) && CheckNotExpanded(c, written).ok() &&
         OverlapsItselfConcrete(written.geometry()))
       return c.Unsupported("a write to overlapping windows");
     for (size_t i = 0; i < c.args.size() && i < c.schema->arguments.size(); ++i) {
@@ -701,11 +647,8 @@ absl::Status CheckOperandsApart(const Call& c, std::vector<Tensor>& held, Tensor
       if (c.args[i].IsList()) read.assign(c.args[i].elements().begin(), c.args[i].elements().end());
       for (const EvalValue& v : read) {
         if (!v.IsTensor()) continue;
-        // PyTorch does not check the elements if the operand is the written tensor itself.
-        if (rule == OperandSharing::kNone && v.tensor().IsSame(written)) return OverlapError(c);
-        const absl::Status apart = CheckApart(c, written, v.tensor(), rule);
-        if (apart.ok()) continue;
-        if (rule != OperandSharing::kNone || !absl::IsUnimplemented(apart)) return apart;
+        SMELT_RETURN_IF_ERROR(CheckOperand(c, written, v.tensor(), rule));
+        if (rule != OperandSharing::kNone || !IsReadWhileWritten(written, v.tensor())) continue;
         held.push_back(v.tensor());
         target = written;
       }
@@ -798,7 +741,7 @@ absl::StatusOr<Values> RunKernel(Call& c, OpName op) {
     case OpKind::kOut:
       return Out(c, info.functional);
     case OpKind::kScalar:
-      return Number(c);
+      return Python(c);
     default:
       if (HasDecomposition(op)) return RunDecomposed(c);
       return c.Unsupported("is not supported by the evaluator");
@@ -812,50 +755,28 @@ absl::StatusOr<Tensor> Run1(State& state, absl::string_view op, std::vector<Eval
   return v[0].tensor();
 }
 
-absl::Status CheckNoInternalOverlap(const Call& c, const Tensor& written) {
-  for (int d = 0; d < written.rank(); ++d) {
-    if (written.sizes()[d] > 1 && written.strides()[d] == 0 && written.NumElements() > 0) {
-      return c.Error(
-          "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-          "Please clone() the tensor before performing the operation.");
-    }
-  }
-  return absl::OkStatus();
+absl::Status CheckNotExpanded(const Call& c, const Tensor& written) {
+  return Named(c, smelt::CheckNotExpanded(written));
 }
 
-absl::Status CheckNoPartialOverlap(const Call& c, const Tensor& a, const Tensor& b) {
-  return !a.IsSame(b) && WhatIsShared(a, b) == Shared::kPart ? OverlapError(c) : absl::OkStatus();
-}
-
-absl::Status CheckApart(const Call& c, const Tensor& a, const Tensor& b, OperandSharing rule) {
-  if (a.storage() != b.storage() || a.NumElements() == 0 || b.NumElements() == 0) return absl::OkStatus();
-  if (rule == OperandSharing::kNone && (WhatIsShared(a, b) != Shared::kNothing)) return OverlapError(c);
-  const Overlap overlap = OverlapsConcrete(a.geometry(), ItemSize(a.dtype()), b.geometry(), ItemSize(b.dtype()));
-  if (overlap == Overlap::kDisjoint) return absl::OkStatus();
-  const bool whole = a.dtype() == b.dtype() && overlap == Overlap::kSame && !OverlapsItselfConcrete(a.geometry());
-  return whole && rule == OperandSharing::kWholeOrNone
-             ? absl::OkStatus()
-             : WithCause(c.Unsupported(kAnswerHangsOnOrder), Cause::kDependsOnOrder);
+absl::Status CheckOperand(const Call& c, const Tensor& written, const Tensor& read, OperandSharing rule) {
+  return Named(c, smelt::CheckOperand(written, read, rule));
 }
 
 absl::StatusOr<bool> CopyInOrder(const Call& c, const Tensor& to, const Tensor& from) {
-  SMELT_ASSIGN_OR_RETURN(const ElementOrder order, OrderOf(c, to, {EvalValue(from)}));
-  if (order.effect == OrderEffect::kNone) return false;
-  SMELT_ASSIGN_OR_RETURN(const Geometry g, Broadcasted(from.geometry(), to.sizes()));
-  const Tensor source = from.View(g);
-  absl::Status status;
-  VisitInOrder(to.sizes(), order.dims, [&](absl::Span<const int64_t> index) {
-    status = CopyInto(ElementOf(to, to.geometry(), index), ElementOf(source, g, index));
-    return status.ok();
+  const EvalValue source(from);
+  const absl::StatusOr<ElementOrder> order = OrderOfWrite(to, {&source, 1});
+  if (!order.ok()) return Named(c, order.status());
+  return WriteInOrder(to, {&source, 1}, [](const Tensor& element, absl::Span<const EvalValue> elements) {
+    return CopyInto(element, elements[0].tensor());
   });
-  if (!status.ok()) return status;
-  return true;
 }
 
 absl::Status CheckOrder(const Call& c, const Tensor& written, const Tensor& read) {
-  SMELT_ASSIGN_OR_RETURN(const ElementOrder order, OrderOf(c, written, {EvalValue(read)}));
-  return order.effect == OrderEffect::kNone ? absl::OkStatus()
-                                            : WithCause(c.Unsupported(kAnswerHangsOnOrder), Cause::kDependsOnOrder);
+  const EvalValue operand(read);
+  const absl::StatusOr<ElementOrder> order = OrderOfWrite(written, {&operand, 1});
+  if (!order.ok()) return Named(c, order.status());
+  return order->effect == OrderEffect::kNone ? absl::OkStatus() : Named(c, DependsOnOrderError());
 }
 
 }  // namespace smelt::eval_internal

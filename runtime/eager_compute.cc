@@ -1,0 +1,150 @@
+#include "smelt/runtime/eager_compute.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/decide.h"
+#include "smelt/core/tensor/region.h"
+#include "smelt/core/tensor/view_rules.h"
+#include "smelt/exec/write_protocol.h"
+#include "smelt/runtime/eager_layouts.h"
+
+namespace smelt {
+namespace {
+
+// Returns the broadcast sizes of the operands of an instruction that sees one element at a time.
+absl::StatusOr<std::vector<int64_t>> BroadcastShape(const fb::EagerInstrT& i, const EagerValues& values) {
+  ConcreteDecide decide;
+  std::vector<std::vector<int64_t>> shapes;
+  for (int v : i.layout_inputs) {
+    if (v >= 0 && values[v].IsTensor()) shapes.push_back(values[v].tensor().geometry().sizes);
+  }
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> shape, view_rules::BroadcastSizes(decide, shapes));
+  SMELT_RETURN_IF_ERROR(decide.status());
+  return shape;
+}
+
+}  // namespace
+
+absl::StatusOr<bool> EagerComputer::WriteElements(const Tensor& to, absl::Span<const PythonValue> read, int call) {
+  bool remembered = false;
+  return WriteInOrder(to, read, [&](const Tensor& element, absl::Span<const PythonValue> elements) -> absl::Status {
+    if (!std::exchange(remembered, true)) memory_.Remember(to.storage());
+    Tensor value;
+    if (call < 0) {
+      value = elements[0].tensor();
+    } else {
+      const std::vector<int64_t> one = {1};
+      SMELT_ASSIGN_OR_RETURN(const std::vector<Datum> results, Call(call, elements, &one));
+      value = results[0].tensor();
+    }
+    std::memmove(element.data(), value.data(), ItemSize(to.dtype()));
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<bool> EagerComputer::PrepareTargets(const fb::EagerInstrT& i, absl::Span<const PythonValue> inputs,
+                                                   const std::vector<int64_t>& shape) {
+  const EagerWriteRules rules(i, values_);
+  for (int t : i.targets) {
+    if (t < 0) continue;
+    SMELT_ASSIGN_OR_RETURN(const Tensor target, values_.TensorOf(t));
+    SMELT_RETURN_IF_ERROR(memory_.CheckWritable(target, i.uniform || i.fills));
+    if (i.flat && !i.grows && target.geometry().sizes != shape) {
+      return absl::FailedPreconditionError(absl::StrCat("output with shape [", absl::StrJoin(target.sizes(), ", "),
+                                                        "] doesn't match the broadcast shape [",
+                                                        absl::StrJoin(shape, ", "), "]"));
+    }
+    SMELT_RETURN_IF_ERROR(rules.CheckOperands(t));
+    if (i.fills && IsExpanded(target.geometry())) continue;
+    if (i.in_order && !i.uniform && target.geometry().sizes == shape) {
+      std::vector<PythonValue> operands(inputs.begin(), inputs.end());
+      rules.CopyOperandsReadFirst(target, &operands);
+      SMELT_ASSIGN_OR_RETURN(const bool done, WriteElements(target, operands, i.call));
+      if (done) return true;
+    } else if (!i.grows) {
+      SMELT_RETURN_IF_ERROR(rules.CheckWindows(target));
+    }
+  }
+  return false;
+}
+
+absl::Status EagerComputer::StoreToTarget(const fb::EagerInstrT& i, size_t output, const Tensor& result,
+                                          const EvaluatedLayout& layout) {
+  const EagerWriteRules rules(i, values_);
+  SMELT_ASSIGN_OR_RETURN(const Tensor target, values_.TensorOf(i.targets[output]));
+  if (i.grows) {
+    const bool resized = target.sizes() != result.sizes();
+    Geometry to = Geometry::Contiguous(result.geometry().sizes);
+    // Only dense layouts: as many elements are allocated as the tensor has.
+    if (ReachOfLayout(to.sizes, layout.strides) == result.NumElements() && result.NumElements() > 0 &&
+        !OverlapsItselfConcrete({to.sizes, layout.strides, 0}))
+      to.strides = layout.strides;
+    SMELT_RETURN_IF_ERROR(memory_.Resize(target, std::move(to)));
+    SMELT_RETURN_IF_ERROR(resized ? rules.CheckResized(target) : rules.CheckWindows(target));
+  }
+  SMELT_RETURN_IF_ERROR(
+      rules.CheckReadApart(target, [&](absl::Span<const PythonValue> inputs) -> absl::StatusOr<Tensor> {
+        SMELT_ASSIGN_OR_RETURN(const std::vector<Datum> results, Call(i.call, inputs, nullptr));
+        return results[0].tensor();
+      }));
+  return i.fills && IsExpanded(target.geometry()) ? memory_.WriteWhatChanged(target, result)
+                                                  : memory_.Write(target, result, i.uniform);
+}
+
+absl::Status EagerComputer::Compute(const fb::EagerInstrT& i) {
+  const std::vector<PythonValue> inputs = values_.InputsOf(i);
+  std::vector<int64_t> shape;
+  if (i.flat) {
+    SMELT_ASSIGN_OR_RETURN(shape, BroadcastShape(i, values_));
+  }
+  SMELT_ASSIGN_OR_RETURN(const std::vector<EvaluatedLayout> layouts, LayoutsOfResults(i, values_));
+  SMELT_ASSIGN_OR_RETURN(const bool done, PrepareTargets(i, inputs, shape));
+  if (done) return absl::OkStatus();
+  SMELT_ASSIGN_OR_RETURN(const std::vector<Datum> results, Call(i.call, inputs, i.flat ? &shape : nullptr));
+  for (size_t k = 0; k < i.outputs.size(); ++k) {
+    if (!results[k].IsTensor()) {
+      values_.SetOutput(i, k, FromDatum(results[k]));
+      continue;
+    }
+    Tensor t = results[k].tensor();
+    if (i.flat) {
+      // The operand has one dim, or none if every operand has none.
+      if (t.NumElements() != Geometry::Contiguous(shape).NumElements() || !t.geometry().IsContiguous())
+        return absl::InternalError("a pointwise call gave another number of elements");
+      t = t.View(Geometry::Contiguous(shape, t.offset()));
+    }
+    if (i.targets[k] >= 0) {
+      SMELT_RETURN_IF_ERROR(StoreToTarget(i, k, t, layouts[k]));
+      continue;
+    }
+    SMELT_ASSIGN_OR_RETURN(t, LaidOut(i, values_, memory_, t, layouts[k]));
+    values_.SetOutput(i, k, PythonValue(std::move(t)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EagerComputer::Copy(const fb::EagerInstrT& i) {
+  SMELT_ASSIGN_OR_RETURN(const Tensor to, values_.TensorOf(i.inputs[0]));
+  SMELT_ASSIGN_OR_RETURN(const Tensor from, values_.TensorOf(i.inputs[1]));
+  if (to.IsSame(from) || (to.data() == from.data() && to.dtype() == from.dtype() && to.sizes() == from.sizes() &&
+                          to.strides() == from.strides()))
+    return absl::OkStatus();
+  SMELT_RETURN_IF_ERROR(memory_.CheckWritable(to));
+  SMELT_RETURN_IF_ERROR(CheckOperand(to, from, OperandSharing::kNotPartly));
+  const PythonValue source(from);
+  SMELT_ASSIGN_OR_RETURN(const bool done, WriteElements(to, {&source, 1}, i.call));
+  if (done) return absl::OkStatus();
+  if (i.call < 0) return memory_.Write(to, from);
+  const std::vector<int64_t> shape = from.geometry().sizes;
+  SMELT_ASSIGN_OR_RETURN(const std::vector<Datum> results, Call(i.call, {&source, 1}, &shape));
+  if (results.size() != 1 || !results[0].IsTensor() || results[0].tensor().NumElements() != from.NumElements())
+    return absl::InternalError("a conversion gave no tensor");
+  const Tensor& t = results[0].tensor();
+  return memory_.Write(to, t.View(Geometry::Contiguous(shape, t.offset())));
+}
+
+}  // namespace smelt
