@@ -1,0 +1,36 @@
+// The calls of an eager-order program: pure graphs of one operator, each compiled like any graph.
+#ifndef SMELT_PIPELINE_EAGER_CALL_TABLE_H_
+#define SMELT_PIPELINE_EAGER_CALL_TABLE_H_
+
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "smelt/codegen/bundle_builder.h"
+#include "smelt/core/ir/graph.h"
+#include "smelt/pipeline/call_graph.h"
+#include "smelt/schema/bundle.h"
+
+namespace smelt {
+
+class EagerCallTable {
+ public:
+  // Kernels go to `bundle`, the calls themselves to `program`.
+  EagerCallTable(const Graph& graph, BundleBuilder& bundle, fb::EagerProgramT& program)
+      : g_(graph), bundle_(bundle), program_(program) {}
+
+  // Compiles a call and returns its number; equal calls have one number.
+  absl::StatusOr<int> Add(CallGraph& call);
+  // Returns the call that converts a value of the graph to another dtype.
+  absl::StatusOr<int> Conversion(ValueId from, DType to);
+
+ private:
+  const Graph& g_;
+  BundleBuilder& bundle_;
+  fb::EagerProgramT& program_;
+  absl::flat_hash_map<std::string, int> numbers_;  // by text
+};
+
+}  // namespace smelt
+
+#endif  // SMELT_PIPELINE_EAGER_CALL_TABLE_H_
