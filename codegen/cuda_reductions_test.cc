@@ -1,0 +1,67 @@
+#include "smelt/codegen/cuda_reductions.h"
+
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/IntrinsicInst.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
+#include "llvm/IR/Verifier.h"
+#include "smelt/fuser/kernel_spec.h"
+
+namespace smelt {
+namespace {
+
+KernelSpec ParseOrDie(const char* text) {
+  absl::StatusOr<KernelSpec> spec = ParseKernelSpec(text);
+  EXPECT_TRUE(spec.ok()) << spec.status();
+  return spec.ok() ? *spec : KernelSpec();
+}
+
+constexpr char kSum[] = R"(
+kernel parallel=1 reduction=1 vector=1 sequential=0
+param float32 r [any,unit] alias=-1
+param float32 w [unit,zero] alias=-1
+%0 = load.p0 float32
+%1 = reduce.sum float32 %0
+%2 = store.p1 float32 %1
+inner 0 1
+outer 2
+)";
+
+int CountBarriers(const llvm::Function& f) {
+  int n = 0;
+  for (const llvm::Instruction& i : llvm::instructions(f)) {
+    const auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(&i);
+    n += call != nullptr && call->getIntrinsicID() == llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all;
+  }
+  return n;
+}
+
+// Emits the sum of one element per thread, and returns the number of barriers.
+int BarriersOfSum(bool block) {
+  llvm::LLVMContext context;
+  llvm::Module module("kernel", context);
+  const KernelSpec spec = ParseOrDie(kSum);
+  CudaFunction f(module, spec, "k");
+  CudaReductions reductions(f, spec);
+  if (block) reductions.ShareAmongBlock();
+  std::vector<llvm::Value*> values(spec.instrs.size(), nullptr);
+  reductions.Begin(spec.phases[0]);
+  values[0] = llvm::ConstantFP::get(f.b().getFloatTy(), 2);
+  reductions.Accumulate(1, values);
+  EXPECT_EQ(values[1], nullptr) << "a reduction has a value at the end of its phase alone";
+  reductions.End(spec.phases[0], block, values);
+  EXPECT_NE(values[1], nullptr);
+  f.b().CreateRetVoid();
+  EXPECT_FALSE(llvm::verifyModule(module, &llvm::errs()));
+  return CountBarriers(*module.getFunction("k"));
+}
+
+TEST(CudaReductionsTest, AThreadReducesWithoutTheOthers) { EXPECT_EQ(BarriersOfSum(/*block=*/false), 0); }
+
+// One before the shared memory is written, and one before it is read.
+TEST(CudaReductionsTest, ABlockMeetsTwice) { EXPECT_EQ(BarriersOfSum(/*block=*/true), 2); }
+
+}  // namespace
+}  // namespace smelt
