@@ -2,15 +2,41 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
+#include <variant>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "smelt/codegen/library_lowering.h"
+#include "smelt/codegen/plan_epilogue.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/ops.h"
 #include "smelt/core/op/read_numbers.h"
-#include "smelt/core/tensor/dtype.h"
+#include "smelt/core/op/traits.h"
+#include "smelt/core/tensor/element_order.h"
+#include "smelt/fuser/lower_group.h"
 
 namespace smelt {
+
+PlanBuilder::PlanBuilder(BundleTables& b, const Graph& g, const Convention& c,
+                         const BundleBuilder::PlanOptions& options)
+    : b_(b),
+      g_(g),
+      c_(c),
+      options_(options),
+      plan_(std::make_unique<fb::PlanT>()),
+      lives_(g),
+      regions_(g, lives_),
+      steps_(g, *plan_),
+      slots_(b, g, c, *plan_, regions_, steps_),
+      copies_(slots_, steps_),
+      lowering_(g, options, lives_, slots_),
+      parts_{lives_, regions_, steps_, slots_, copies_, lowering_},
+      destinations_(b, g, c, *plan_, parts_),
+      numbers_(b, g, steps_, slots_),
+      kernels_(b, g, *plan_, parts_, destinations_, numbers_) {}
 
 absl::StatusOr<PlanStats> PlanBuilder::Build() {
   plan_->variant = options_.variant;
@@ -19,299 +45,316 @@ absl::StatusOr<PlanStats> PlanBuilder::Build() {
   plan_->result_rule = options_.result_rule;
   for (const auto& guard : options_.guards) b_.AddGuard(*plan_, guard.a, guard.op, guard.b, guard.message);
   b_.AddSizeGuards(*plan_);
-  FindDataSymbols();
-  BindInputs();
-  SMELT_RETURN_IF_ERROR(ChooseDestinations());
+  slots_.FindDataSymbols();
+  slots_.BindInputs();
+  SMELT_RETURN_IF_ERROR(destinations_.Choose());
   plan_->blocks.push_back(std::make_unique<fb::BlockT>());
-  block_ = 0;
-  SMELT_RETURN_IF_ERROR(EmitNumbersOfSizes());
+  steps_.Enter(0);
+  SMELT_RETURN_IF_ERROR(numbers_.ComputeThoseOfSizes());
   SMELT_RETURN_IF_ERROR(EmitBlock(g_.top()));
-  position_ = Lives::kForever;
-  SMELT_RETURN_IF_ERROR(EmitEpilogue());
-  SMELT_RETURN_IF_ERROR(CheckIndicesFirst());
-  PackSlots();
-  plan_->num_registers = num_registers_;
-  absl::flat_hash_set<int> distinct(used_kernels_.begin(), used_kernels_.end());
-  stats_.distinct_kernels = static_cast<int>(distinct.size());
+  steps_.MoveTo(Lives::kForever);
+  PlanEpilogue epilogue(b_, g_, c_, *plan_, parts_, destinations_, numbers_, kernels_);
+  SMELT_RETURN_IF_ERROR(epilogue.Emit());
+  SMELT_RETURN_IF_ERROR(epilogue.CheckIndicesFirst());
+  slots_.Pack();
+  plan_->num_registers = steps_.num_registers();
+  steps_.stats.distinct_kernels = kernels_.CountDistinct();
   b_.plans.push_back(std::move(plan_));
-  return stats_;
+  return steps_.stats;
 }
 
-void PlanBuilder::FindDataSymbols() {
-  for (const auto& [symbol, reader] : ReadersOfSymbols(g_)) data_symbols_.insert(symbol);
-}
-
-bool PlanBuilder::IsLate(const Expr& e) const {
-  if (data_symbols_.empty() || e.IsConstant()) return false;
-  for (const std::string& s : e.Symbols()) {
-    if (data_symbols_.contains(s)) return true;
-  }
-  return false;
-}
-
-bool PlanBuilder::IsLate(const Location& l) const {
-  const auto late = [&](const Expr& e) { return IsLate(e); };
-  return late_slots_.contains(l.slot) || late(l.geometry.offset) ||
-         std::any_of(l.geometry.sizes.begin(), l.geometry.sizes.end(), late) ||
-         std::any_of(l.geometry.strides.begin(), l.geometry.strides.end(), late);
-}
-
-bool PlanBuilder::IsRead(const Expr& e) const {
-  if (data_symbols_.empty() || e.IsConstant()) return true;
-  for (const std::string& s : e.Symbols()) {
-    if (data_symbols_.contains(s) && !read_symbols_.contains(s)) return false;
-  }
-  return true;
-}
-
-void PlanBuilder::AllocateLate(int slot) {
-  if (plan_->slots[slot]->kind != fb::SlotKind::Fresh || !late_slots_.contains(slot) ||
-      !allocated_.insert(slot).second) {
-    return;
-  }
-  EmitAlloc(slot);
-}
-
-void PlanBuilder::EmitAlloc(int slot) {
-  auto step = std::make_unique<fb::AllocT>();
-  step->slot = slot;
-  Emit(std::move(step));
-}
-
-void PlanBuilder::BindInputs() {
-  int distinct = 0;
-  for (int m = 0; m < c_.overlaps.num_argument_memories; ++m) {
-    int members = 0;
-    for (MemoryIndex i : c_.overlaps.memory_of) members += i.value() == m;
-    grouped_ = grouped_ || members > 1;
-  }
-  // So is the memory of one argument of any strides: its type does not say which part of it there is.
-  for (NodeId n : g_.AllNodes()) {
-    for (ValueId o : g_.node(n).outputs) grouped_ = grouped_ || HomeOf(o).has_value();
-  }
-  caller_of_distinct_.assign(c_.duplicates.inner_of_outer.size(), -1);
-  for (size_t i = 0; i < c_.duplicates.inner_of_outer.size(); ++i) {
-    int& caller = caller_of_distinct_[c_.duplicates.inner_of_outer[i].value()];
-    if (caller < 0) caller = static_cast<int>(i);
-  }
-  for (size_t i = 0; i < g_.inputs().size(); ++i) {
-    const ValueId v = g_.inputs()[i];
-    const InputInfo& info = g_.input_infos[i];
-    const Value& value = g_.value(v);
-    if (info.kind == InputInfo::Kind::kWeight) {
-      const Weight& w = g_.weights[info.weight];
-      Location l;
-      l.slot = StateSlot(w.storage);
-      l.geometry.dtype = w.dtype;
-      l.geometry.sizes.assign(w.geometry.sizes.begin(), w.geometry.sizes.end());
-      l.geometry.strides.assign(w.geometry.strides.begin(), w.geometry.strides.end());
-      l.geometry.offset = w.geometry.offset;
-      locations_[v] = std::move(l);
-      continue;
-    }
-    const int d = distinct++;
-    if (value.type.IsTensor()) {
-      locations_[v] = {ArgSlot(d), DefaultLayout(g_, v)};
-      argument_value_[d] = v;
-    } else {
-      scalar_args_[v] = caller_of_distinct_[d];
+absl::Status PlanBuilder::EmitBlock(BlockId b) {
+  for (NodeId n : g_.Nodes(b)) {
+    steps_.MoveTo(lives_.Begin(n));
+    absl::Status s = EmitNode(n);
+    if (!s.ok()) {
+      const Node& node = g_.node(n);
+      return Annotate(s,
+                      node.source ? absl::StrCat(node.op.full(), " (", node.source->ToString(), ")") : node.op.full());
     }
   }
+  return absl::OkStatus();
 }
 
-int PlanBuilder::AddSlot(fb::SlotKind kind, int index) {
-  auto s = std::make_unique<fb::SlotT>();
-  s->kind = kind;
-  s->index = index;
-  plan_->slots.push_back(std::move(s));
-  arena_buffer_.push_back(-1);
-  return static_cast<int>(plan_->slots.size()) - 1;
-}
-
-int PlanBuilder::ArgSlot(int distinct) {
-  auto [it, fresh] = arg_slots_.try_emplace(distinct, -1);
-  if (fresh) it->second = AddSlot(fb::SlotKind::ArgStorage, distinct);
-  return it->second;
-}
-
-int PlanBuilder::StateSlot(int storage) {
-  auto [it, fresh] = state_slots_.try_emplace(storage, -1);
-  if (fresh) it->second = AddSlot(fb::SlotKind::StateStorage, storage);
-  return it->second;
-}
-
-int PlanBuilder::NewArena(const SymbolicGeometry& geometry, int begin, int end) {
-  const Expr bytes = BytesOf(geometry);
-  if (IsLate(bytes)) {
-    const int slot = AddSlot(fb::SlotKind::Heap, 0);
-    plan_->slots[slot]->bytes = b_.exprs.Add(bytes);
-    EmitAlloc(slot);
-    return slot;
-  }
-  const int slot = AddSlot(fb::SlotKind::Arena, 0);
-  arena_buffer_[slot] = static_cast<int>(buffers_.size());
-  buffers_.push_back({bytes, begin, std::max(begin, end)});
-  return slot;
-}
-
-void PlanBuilder::Extend(int slot, int end) {
-  if (arena_buffer_[slot] >= 0) {
-    ArenaBuffer& b = buffers_[arena_buffer_[slot]];
-    b.end = std::max(b.end, end);
-  }
-}
-
-void PlanBuilder::PackSlots() {
-  const ArenaLayout layout = PackArena(buffers_);
-  for (size_t s = 0; s < plan_->slots.size(); ++s) {
-    if (arena_buffer_[s] < 0) continue;
-    plan_->slots[s]->offset = b_.exprs.Add(layout.offsets[arena_buffer_[s]]);
-    plan_->slots[s]->bytes = b_.exprs.Add(buffers_[arena_buffer_[s]].bytes);
-  }
-  plan_->arena_bytes = b_.exprs.Add(layout.bytes);
-}
-
-SymbolicGeometry PlanBuilder::LayoutOf(ValueId v) {
-  const NodeId def = g_.value(v).def;
-  if (!g_.IsParam(def) && g_.node(def).op == op::kSmeltView) return RegionGeometry(g_.node(def));
-  if (auto it = locations_.find(v); it != locations_.end()) return it->second.geometry;
-  const ValueId base = RegionBase(v);
-  if (g_.IsLive(base)) return LayoutOf(base);
-  return DefaultLayout(g_, v);
-}
-
-absl::StatusOr<PlanBuilder::Location> PlanBuilder::Locate(ValueId v) {
-  if (auto it = locations_.find(v); it != locations_.end()) return it->second;
-  const NodeId def = g_.value(v).def;
-  if (!g_.IsParam(def) && g_.node(def).op == op::kSmeltView) {
-    SMELT_ASSIGN_OR_RETURN(Location l, Locate(g_.node(def).inputs[0]));
-    l.geometry = RegionGeometry(g_.node(def));
-    if (const Attribute* home = g_.node(def).FindAttribute("argument")) {
-      const int d = static_cast<int>(std::get<int64_t>(*home));
-      l.slot = ArgSlot(d);
-    }
-    return l;
-  }
-  if (!g_.IsParam(def) && g_.node(def).op == op::kPrimConstant) {
-    const auto* t = std::get_if<Tensor>(g_.node(def).FindAttribute("value"));
-    if (t != nullptr) {
-      Location l;
-      Tensor dense = t->Clone();
-      l.slot = StateSlot(b_.AddConstant(dense));
-      l.geometry = DefaultLayout(g_, v);
-      l.geometry.strides.clear();
-      for (const Expr& s : ContiguousStrides(l.geometry.sizes)) l.geometry.strides.push_back(s);
-      locations_[v] = l;
-      return l;
+absl::Status PlanBuilder::EmitNode(NodeId n) {
+  const Node& node = g_.node(n);
+  const std::string& name = node.op.name();
+  for (ValueId v : node.outputs) {
+    const Type& t = g_.value(v).type;
+    if (name == op::kSmeltView || !t.IsTensor() || !t.tensor().sizes) continue;
+    for (const Expr& e : *t.tensor().sizes) {
+      if (!slots_.IsRead(e))
+        return absl::UnimplementedError(absl::StrCat("a size ", e.ToString(), " that is not known yet"));
     }
   }
-  return absl::InternalError(absl::StrCat("%", g_.value(v).name, " has no place in the plan"));
+  if (name == op::kPrimConstant || name == op::kPrimListConstruct || name == op::kPrimTupleConstruct ||
+      name == op::kSmeltView || name == op::kSmeltSize) {
+    return absl::OkStatus();
+  }
+  if (name == op::kPrimIf || name == op::kSmeltCond) return EmitIf(n);
+  if (name == op::kSmeltWhileLoop || name == op::kPrimLoop) return EmitLoop(n);
+  if (ReadsNumber(g_, n)) return numbers_.Read(n);
+  if (numbers_.IsCondition(n)) return absl::OkStatus();  // made where it is used
+  if (name == op::kPrivateAssertAsync || name == op::kPrivateAssertScalar) return EmitAssert(n);
+  if (name == op::kSmeltAssertComputed) return absl::OkStatus();  // by the steps before
+  if (absl::StartsWith(name, op::kSmeltAssertPrefix)) return AddAssertion(n);
+  if (GetOpTraits(node.op).family == OpFamily::kAllocation) {
+    destinations_.Place(node.outputs[0]);  // contents nothing has written yet
+    return absl::OkStatus();
+  }
+  bool all_known = !node.outputs.empty();
+  for (ValueId v : node.outputs) all_known = all_known && g_.value(v).expr.has_value();
+  if (all_known) return absl::OkStatus();
+  if (const std::optional<fb::NumberFunction> function = numbers_.FunctionOf(n)) {
+    if (numbers_.Has(node.outputs[0])) return absl::OkStatus();
+    if (numbers_.MayRefuse(n, *function)) plan_->may_refuse_late = true;
+    return numbers_.Compute(n, *function);
+  }
+  if (IsKernelNode(g_, n)) return kernels_.Launch(n);
+  SMELT_ASSIGN_OR_RETURN(std::optional<RandomCall> random, LowerRandom(g_, n));
+  if (random) return kernels_.Draw(n, *random);
+  SMELT_ASSIGN_OR_RETURN(std::optional<LibraryNode> library, LowerLibrary(g_, n));
+  if (library) return kernels_.Call(n, *library);
+  return absl::UnimplementedError("no kernel and no library call does this");
 }
 
-PlanBuilder::Location PlanBuilder::Place(ValueId o) {
-  Location l;
-  if (auto it = destination_.find(o); it != destination_.end()) {
-    l = it->second;
-    AllocateLate(l.slot);
+absl::Status PlanBuilder::EmitAssert(NodeId n) {
+  const ValueId v = g_.node(n).inputs[0];
+  // The signature's ranges guarantee conditions on sizes. Conditions that the data decide are checked.
+  if (!g_.value(v).type.IsTensor() && !numbers_.Has(v) && !numbers_.DependsOnData(v)) return absl::OkStatus();
+  auto step = std::make_unique<fb::CheckT>();
+  step->kind = fb::CheckKind::DataTrue;
+  plan_->may_refuse_late = true;
+  SMELT_ASSIGN_OR_RETURN(step->a, numbers_.Predicate(v, n));
+  step->message = "Assertion failed";
+  for (ValueId a : g_.node(n).inputs) {
+    auto c = GetConstant(g_, a);
+    if (c && std::holds_alternative<std::string>(*c)) step->message = std::get<std::string>(*c);
+  }
+  if (g_.node(n).source) step->source = g_.node(n).source->ToString();
+  steps_.Emit(std::move(step), n);
+  return absl::OkStatus();
+}
+
+absl::Status PlanBuilder::AddAssertion(NodeId n) {
+  const Node& node = g_.node(n);
+  const std::string& name = node.op.name();
+  auto check = std::make_unique<fb::CheckT>();
+  bool late = false;
+  auto view_of = [&](ValueId v) -> absl::StatusOr<int> {
+    SMELT_ASSIGN_OR_RETURN(const PlanLocation l, slots_.Locate(v));
+    late = late || slots_.IsLate(l);
+    return slots_.AddView(l);
+  };
+  if (name == op::kSmeltAssertSize && node.FindAttribute(kElseInOrder) != nullptr) {
+    b_.AddGuard(*plan_, Expr(0), fb::ExprOp::Lt, std::get<Expr>(*node.FindAttribute("value")),
+                std::get<std::string>(*node.FindAttribute("message")));
+    return absl::OkStatus();
+  }
+  if (name == op::kSmeltAssertSize) {
+    check->kind = fb::CheckKind::NotZero;
+    const Expr& value = std::get<Expr>(*node.FindAttribute("value"));
+    late = slots_.IsLate(value);
+    check->a = b_.exprs.Add(value);
+    check->message = std::get<std::string>(*node.FindAttribute("message"));
+  } else if (name == op::kSmeltAssertNoInternalOverlap) {
+    const bool in_order = node.FindAttribute("in_order") != nullptr;
+    check->kind = in_order ? fb::CheckKind::NoSharedPlaces : fb::CheckKind::NoInternalOverlap;
+    check->message =
+        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+        "Please clone() the tensor before performing the operation.";
+    SMELT_ASSIGN_OR_RETURN(check->a, view_of(node.inputs[0]));
+  } else if (name == op::kSmeltAssertNoPartialOverlap || name == op::kSmeltAssertNoOverlap) {
+    check->kind = fb::CheckKind::NoPartialOverlap;
+    if (name == op::kSmeltAssertNoOverlap) {
+      const auto rule = static_cast<OperandSharing>(std::get<int64_t>(*node.FindAttribute("rule")));
+      check->kind = rule == OperandSharing::kNone          ? fb::CheckKind::NoOverlap
+                    : rule == OperandSharing::kWholeOrNone ? fb::CheckKind::WholeOrApart
+                                                           : fb::CheckKind::Apart;
+    }
+    SMELT_ASSIGN_OR_RETURN(check->a, view_of(node.inputs[0]));
+    SMELT_ASSIGN_OR_RETURN(check->b, view_of(node.inputs[1]));
   } else {
-    l.geometry = DefaultLayout(g_, o);
-    l.slot = NewArena(l.geometry, position_, LastUse(o));
+    return absl::UnimplementedError("no kernel and no library call does this");
   }
-  locations_[o] = l;
-  return l;
-}
-
-int PlanBuilder::AddView(const Location& l) {
-  auto v = std::make_unique<fb::ViewT>();
-  v->slot = l.slot;
-  v->dtype = static_cast<uint8_t>(l.geometry.dtype);
-  v->sizes = b_.exprs.AddAll(l.geometry.sizes);
-  v->strides = b_.exprs.AddAll(l.geometry.strides);
-  v->offset = b_.exprs.Add(l.geometry.offset);
-  plan_->views.push_back(std::move(v));
-  return static_cast<int>(plan_->views.size()) - 1;
-}
-
-absl::StatusOr<int> PlanBuilder::ViewOf(ValueId v) {
-  SMELT_ASSIGN_OR_RETURN(Location l, Locate(v));
-  return AddView(l);
-}
-
-Expr PlanBuilder::BytesOf(const SymbolicGeometry& g) {
-  Expr last = 0, n = 1;
-  for (size_t d = 0; d < g.sizes.size(); ++d) {
-    last = last + (g.sizes[d] - 1) * g.strides[d];
-    n = n * g.sizes[d];
+  if (node.source) check->source = node.source->ToString();
+  // In a branch it concerns only the calls that take it.
+  if (late || steps_.block() != 0) {
+    plan_->may_refuse_late = true;
+    steps_.Emit(std::move(check), n);
+  } else {
+    plan_->prologue_checks.push_back(std::move(check));
   }
-  // The span of a dense tensor is its number of elements. Written like this, an empty tensor has no bytes.
-  std::vector<Expr> contiguous = ContiguousStrides(g.sizes);
-  const Expr elements = (contiguous == g.strides || last + 1 == n) ? n : Max(last + 1 + g.offset, Expr(0));
-  return elements * ItemSize(g.dtype);
+  return absl::OkStatus();
 }
 
-bool PlanBuilder::SameLayout(const SymbolicGeometry& a, const SymbolicGeometry& b) {
-  if (a.dtype != b.dtype || a.sizes != b.sizes) return false;
-  for (size_t d = 0; d < a.sizes.size(); ++d) {
-    if (a.strides[d] != b.strides[d] && a.sizes[d] != Expr(1)) return false;
-  }
-  return true;
+std::optional<PlanLocation> PlanBuilder::RewrittenArgument(ValueId v) const {
+  if (!slots_.grouped()) return std::nullopt;
+  const PlanLocation* place = slots_.Find(regions_.ChainOf(v).back());
+  if (place == nullptr || plan_->slots[place->slot]->kind != fb::SlotKind::ArgStorage) return std::nullopt;
+  return *place;
 }
 
-void PlanBuilder::EmitCopy(const Location& from, const Location& to, bool copy_back, NodeId source) {
-  auto c = std::make_unique<fb::CopyT>();
-  c->src = AddView(from);
-  c->dst = AddView(to);
-  c->copy_back = copy_back;
-  Emit(std::move(c), source);
-  ++stats_.copies;
-}
-
-PlanBuilder::Location PlanBuilder::Saved(const Location& from) {
-  Location saved;
-  saved.geometry = {from.geometry.dtype, from.geometry.sizes, ContiguousStrides(from.geometry.sizes), 0};
-  saved.slot = NewArena(saved.geometry, position_, position_);
-  EmitCopy(from, saved);
-  return saved;
-}
-
-void PlanBuilder::ParallelCopies(const std::vector<LocatedCopy>& copies, bool copy_back) {
-  std::vector<LocatedCopy> left;
-  absl::flat_hash_map<int, int> readers;                  // by slot: how many of those left read it
-  absl::flat_hash_map<int, std::vector<size_t>> writers;  // by slot: which write it
-  for (const auto& [from, to] : copies) {
-    if (from.slot == to.slot && SameLayout(from.geometry, to.geometry) && from.geometry.offset == to.geometry.offset)
-      continue;
-    ++readers[from.slot];
-    writers[to.slot].push_back(left.size());
-    left.push_back({from, to});
-  }
-  std::vector<size_t> ready;
-  const auto stop_reading = [&](int slot) {
-    if (--readers[slot] > 0) return;
-    if (auto it = writers.find(slot); it != writers.end())
-      ready.insert(ready.end(), it->second.begin(), it->second.end());
-  };
-  for (size_t i = 0; i < left.size(); ++i) {
-    if (!readers.contains(left[i].to.slot)) ready.push_back(i);
-  }
-  size_t emitted = 0;
-  const auto emit_ready = [&] {
-    for (; emitted < ready.size(); ++emitted) {
-      const LocatedCopy& c = left[ready[emitted]];
-      EmitCopy(c.from, c.to, copy_back);
-      stop_reading(c.from.slot);
+absl::Status PlanBuilder::EmitIf(NodeId n) {
+  SMELT_ASSIGN_OR_RETURN(int predicate, numbers_.Predicate(g_.node(n).inputs[0], n));
+  std::vector<PlanLocation> outs;
+  for (size_t k = 0; k < g_.node(n).outputs.size(); ++k) {
+    const ValueId o = g_.node(n).outputs[k];
+    if (!g_.value(o).type.IsTensor()) return absl::UnimplementedError("a branch that returns a number");
+    steps_.MoveTo(lives_.Begin(n));
+    std::optional<PlanLocation> in_place;
+    for (BlockId b : g_.node(n).blocks) {
+      in_place = RewrittenArgument(g_.results(b)[k]);
+      if (!in_place) break;
     }
-  };
-  emit_ready();
-  for (size_t i = 0; i < left.size() && ready.size() < left.size(); ++i) {
-    // It was not ready: others read the memory that it writes, and they wait too.
-    if (readers[left[i].to.slot] <= 0) continue;
-    const int slot = left[i].from.slot;
-    left[i].from = Saved(left[i].from);
-    readers[left[i].from.slot] = 1;
-    stop_reading(slot);
-    emit_ready();
+    outs.push_back(in_place ? *in_place : destinations_.Place(o));
+    if (in_place) slots_.SetLocation(o, *in_place);
+    slots_.Extend(outs.back().slot, lives_.End(n));
   }
+  const int outer = steps_.block();
+  std::vector<int> blocks;
+  for (BlockId b : g_.node(n).blocks) {
+    steps_.Enter(steps_.NewBlock());
+    blocks.push_back(steps_.block());
+    SMELT_RETURN_IF_ERROR(EmitBlock(b));
+    steps_.MoveTo(lives_.BlockEnd(b));
+    for (size_t k = 0; k < outs.size(); ++k) {
+      SMELT_ASSIGN_OR_RETURN(PlanLocation from, slots_.Locate(g_.results(b)[k]));
+      const bool in_place = plan_->slots[outs[k].slot]->kind == fb::SlotKind::ArgStorage && from.slot == outs[k].slot;
+      if (!in_place) copies_.Copy(from, outs[k], false, n);
+    }
+  }
+  steps_.Enter(outer);
+  auto step = std::make_unique<fb::IfT>();
+  step->predicate = predicate;
+  step->then_block = blocks[0];
+  step->else_block = blocks[1];
+  steps_.Emit(std::move(step), n);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<PlanLocation>> PlanBuilder::PlaceCarried(NodeId n, int first_input, int first) {
+  const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
+  const BlockId body = g_.node(n).blocks.back();
+  std::vector<PlanLocation> places;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!g_.value(outputs[i]).type.IsTensor()) return absl::UnimplementedError("a loop that carries a number");
+    steps_.MoveTo(lives_.Begin(n));
+    const ValueId initial = g_.node(n).inputs[first_input + i];
+    SMELT_ASSIGN_OR_RETURN(PlanLocation init, slots_.Locate(initial));
+    const std::vector<ValueId> chain = regions_.ChainOf(g_.results(body)[first + i]);
+    const bool is_rewritten = chain.back() == g_.params(body)[first + i];
+    PlanLocation l;
+    if ((is_rewritten && RewrittenArgument(initial)) || EndsInLoop(n, initial, init, outputs[i], places)) {
+      l = init;
+      slots_.SetLocation(outputs[i], l);
+    } else {
+      l = destinations_.Place(outputs[i]);
+      copies_.Copy(init, l, false, n);
+    }
+    slots_.Extend(l.slot, std::max(lives_.End(n), lives_.LastUse(outputs[i])));
+    places.push_back(l);
+    for (BlockId b : g_.node(n).blocks) slots_.SetLocation(g_.params(b)[first + i], l);
+    // Values that the body makes of it by rewriting regions stay in its place.
+    if (is_rewritten) destinations_.KeepInPlace(chain);
+  }
+  return places;
+}
+
+absl::Status PlanBuilder::EmitLoop(NodeId n) {
+  const bool is_while = g_.node(n).op == op::kSmeltWhileLoop;
+  const int first_input = is_while ? 0 : 2;
+  const int first_param = is_while ? 0 : 1;
+  SMELT_ASSIGN_OR_RETURN(const std::vector<PlanLocation> places, PlaceCarried(n, first_input, first_param));
+  if (is_while) {
+    // The condition must not overwrite memory that the body reads after it. The body itself may: the values that it
+    // carries on are read at its end, as the lives of its values say.
+    for (ValueId p : g_.params(g_.node(n).blocks[0])) lives_.SetLastUse(p, lives_.End(n));
+  }
+  auto step = std::make_unique<fb::WhileT>();
+  const int outer = steps_.block();
+  if (is_while) {
+    const BlockId cond = g_.node(n).blocks[0];
+    step->cond_block = steps_.NewBlock();
+    steps_.Enter(step->cond_block);
+    SMELT_RETURN_IF_ERROR(EmitBlock(cond));
+    SMELT_ASSIGN_OR_RETURN(step->predicate, numbers_.Predicate(g_.results(cond)[0], n));
+  } else {
+    SMELT_ASSIGN_OR_RETURN(int initial, numbers_.Predicate(g_.node(n).inputs[1], n));
+    step->predicate = initial;
+    step->cond_block = steps_.NewBlock();
+    std::optional<Expr> trips = GetIntExpr(g_, g_.node(n).inputs[0]);
+    if (!trips) return absl::UnimplementedError("a loop whose trip count is computed at run time");
+    step->max_trips = b_.exprs.Add(*trips);
+    if (!g_.value(g_.params(g_.node(n).blocks[0])[0]).uses.empty())
+      return absl::UnimplementedError("a loop whose index is used as a number");
+  }
+  const BlockId body = g_.node(n).blocks.back();
+  const int first_result = is_while ? 0 : 1;
+  std::vector<int> awaited;
+  for (size_t i = 0; i < places.size(); ++i) {
+    const ValueId param = g_.params(body)[first_param + i];
+    const std::vector<ValueId> chain = regions_.ChainOf(g_.results(body)[first_result + i]);
+    if (!ReplacesCarried(body, param, chain, places[i])) continue;
+    destinations_.Set(chain.back(), places[i]);
+    destinations_.KeepInPlace(chain);
+    if (destinations_.Await(places[i].slot)) awaited.push_back(places[i].slot);
+  }
+  step->body_block = steps_.NewBlock();
+  steps_.Enter(step->body_block);
+  SMELT_RETURN_IF_ERROR(EmitBlock(body));
+  for (int slot : awaited) destinations_.EndWait(slot);
+  steps_.MoveTo(lives_.BlockEnd(body));
+  std::vector<LocatedCopy> copies;
+  for (size_t i = 0; i < places.size(); ++i) {
+    SMELT_ASSIGN_OR_RETURN(PlanLocation from, slots_.Locate(g_.results(body)[first_result + i]));
+    copies.push_back({from, places[i]});
+  }
+  // This comes before the copies: it may lie in the place of a carried value.
+  if (!is_while) {
+    SMELT_ASSIGN_OR_RETURN(int next, numbers_.Predicate(g_.results(body)[0], n));
+    if (next != step->predicate) {
+      auto c = GetConstant(g_, g_.results(body)[0]);
+      if (!c || !std::holds_alternative<bool>(*c) || !std::get<bool>(*c))
+        return absl::UnimplementedError("a loop with a condition of its own");
+    }
+  }
+  copies_.CopyAtOnce(copies, false);
+  steps_.Enter(outer);
+  steps_.Emit(std::move(step), n);
+  return absl::OkStatus();
+}
+
+bool PlanBuilder::EndsInLoop(NodeId n, ValueId initial, const PlanLocation& at, ValueId carried,
+                             const std::vector<PlanLocation>& places) {
+  if (destinations_.Has(carried) || plan_->slots[at.slot]->kind != fb::SlotKind::Arena ||
+      destinations_.IsAwaited(at.slot)) {
+    return false;
+  }
+  if (lives_.Root(initial) != initial || lives_.LastUse(initial) > lives_.Begin(n)) return false;
+  int uses = 0;
+  for (ValueId v : g_.node(n).inputs) uses += lives_.Root(v) == initial;
+  for (const PlanLocation& l : places) {
+    if (l.slot == at.slot) return false;
+  }
+  return uses == 1 && at.geometry.offset == Expr(0) && SameLayout(at.geometry, DefaultLayout(g_, carried));
+}
+
+bool PlanBuilder::ReplacesCarried(BlockId body, ValueId param, const std::vector<ValueId>& chain,
+                                  const PlanLocation& place) {
+  const ValueId owner = chain.back();
+  const NodeId def = g_.value(owner).def;
+  for (ValueId v : chain) {
+    if (g_.node(g_.value(v).def).parent != body) return false;
+  }
+  if (g_.IsParam(def) || lives_.Root(owner) != owner || !g_.node(def).blocks.empty() || !regions_.CanPlace(owner) ||
+      destinations_.Has(owner) || regions_.OutlivesRewrite(chain)) {
+    return false;
+  }
+  if (place.geometry.offset != Expr(0) || !SameLayout(DefaultLayout(g_, owner), place.geometry)) return false;
+  const int made = lives_.Begin(def);
+  return lives_.LastUse(param) < made ||
+         (lives_.LastUse(param) == made && lowering_.ReadsSameIndexOnly(def, param, owner));
 }
 
 }  // namespace smelt
