@@ -42,7 +42,10 @@ class Queries {
       if (op == "may_alias") return Bool(db_.MayAlias(*a, *b));
       if (op == "may_contain_alias") return Bool(db_.MayContainAlias(*a, *b));
       if (op == "must_alias") return Bool(db_.MustAlias(*a, *b));
-      if (op == "why_alias") return Because(db_.MayContainAlias(*a, *b), absl::StrJoin(db_.Why(*a, *b), "; "));
+      if (op == "why_alias") {
+        const std::string reasons = absl::StrJoin(db_.Why(*a, *b), "; ");
+        return Because(db_.MayContainAlias(*a, *b), reasons);
+      }
       return Bool(db_.SafeToChangeAliasing(*a, *b));
     }
     absl::StatusOr<NodeId> n = FindNode(words[1]);

@@ -126,8 +126,8 @@ void KernelEmitter::EmitInterleaved(const KernelInstr& first, const KernelInstr&
     return;
   }
   const int item = ItemSize(first.type);
-  Value* distance =
-      b_.CreateSub(b_.CreatePtrToInt(addr_[second.param], i64_), b_.CreatePtrToInt(addr_[first.param], i64_));
+  Value* address = b_.CreatePtrToInt(addr_[first.param], i64_);
+  Value* distance = b_.CreateSub(b_.CreatePtrToInt(addr_[second.param], i64_), address);
   Value* is_swapped = b_.CreateICmpEQ(distance, b_.getInt64(-item));
   Value* is_near = b_.CreateOr(is_swapped, b_.CreateICmpEQ(distance, b_.getInt64(item)));
   auto together = [&]() -> Value* {
@@ -141,7 +141,8 @@ void KernelEmitter::EmitInterleaved(const KernelInstr& first, const KernelInstr&
       Value* z = Splat(ToMemory(second.type, Get(second.operands[0], u)));
       Value* even = b_.CreateSelect(is_swapped, z, a);
       Value* odd = b_.CreateSelect(is_swapped, a, z);
-      Value* at = b_.CreateSelect(is_swapped, Address(second.param, u), Address(first.param, u));
+      Value* third = Address(first.param, u);
+      Value* at = b_.CreateSelect(is_swapped, Address(second.param, u), third);
       Value* beyond = b_.CreateConstGEP1_64(element, at, active_lanes_);
       Value* front = b_.CreateShuffleVector(even, odd, low);
       Value* back = b_.CreateShuffleVector(even, odd, high);
@@ -173,8 +174,8 @@ void KernelEmitter::StoreApart(Value* value, Value* a, Type* element, int64_t ap
     }
     Value* mask = llvm::ConstantVector::get(bits);
     if (mask_) mask = b_.CreateAnd(mask, wanted[v]);
-    b_.CreateMaskedStore(b_.CreateShuffleVector(value, order),
-                         b_.CreateConstGEP1_64(element, a, int64_t{v} * active_lanes_), align, mask);
+    Value* place = b_.CreateConstGEP1_64(element, a, int64_t{v} * active_lanes_);
+    b_.CreateMaskedStore(b_.CreateShuffleVector(value, order), place, align, mask);
   }
 }
 

@@ -114,7 +114,8 @@ void KernelEmitter::ChunkLoop(Value* lo, Value* hi, int copies, const std::funct
     };
     if (flush) {
       // Whole blocks of kSumBlock steps; the last may be short.
-      For(Load(at), b_.CreateSub(hi, b_.getInt64(step - 1)), b_.getInt64(step * kSumBlock), [&](Value* i) {
+      Value* difference = b_.CreateSub(hi, b_.getInt64(step - 1));
+      For(Load(at), difference, b_.getInt64(step * kSumBlock), [&](Value* i) {
         Value* end = b_.CreateAdd(i, b_.getInt64(step * kSumBlock));
         run(i, Min(hi, end));
         // The last block's sums are added at the end of the phase.
@@ -139,7 +140,8 @@ void KernelEmitter::ChunkLoop(Value* lo, Value* hi, int copies, const std::funct
     if (middle) {
       // Without cheap masks, the rest of a step runs vector by vector first. (No machine has masks for elements that
       // are not adjacent.)
-      For(Load(at), b_.CreateSub(hi, b_.getInt64(lanes - 1)), b_.getInt64(lanes), [&](Value* i) {
+      Value* difference = b_.CreateSub(hi, b_.getInt64(lanes - 1));
+      For(Load(at), difference, b_.getInt64(lanes), [&](Value* i) {
         SetLoopIndex(i);
         body(1);
         b_.CreateStore(b_.CreateAdd(i, b_.getInt64(lanes)), at);
@@ -588,8 +590,10 @@ void KernelEmitter::EmitInterior(Value* lo, Value* hi, const std::function<void(
       end = Min(end, v);
     }
   }
-  Value* edges = b_.CreateAdd(b_.CreateSub(first, lo), b_.CreateSub(hi, end));
-  Value* is_most = b_.CreateAnd(b_.CreateICmpSLT(first, end), b_.CreateICmpSLE(edges, b_.getInt64(2 * lanes_)));
+  Value* difference = b_.CreateSub(hi, end);
+  Value* edges = b_.CreateAdd(b_.CreateSub(first, lo), difference);
+  Value* is_at_most = b_.CreateICmpSLE(edges, b_.getInt64(2 * lanes_));
+  Value* is_most = b_.CreateAnd(b_.CreateICmpSLT(first, end), is_at_most);
   auto parts = [&]() -> Value* {
     auto one_by_one = [&](Value* from, Value* to) {
       active_lanes_ = 1;

@@ -278,13 +278,15 @@ Value* KernelEmitter::LoadLanes(const KernelInstr& in, Type* type, Value* a, Val
   Type* element = MemType(in.type);
   // The end of a row has few lanes: one after the other is faster than the machine's gather.
   if (guard && f_.avx512 && ItemSize(in.type) >= 4) {
+    Value* combined_mask = CombinedMask(guard);
     return b_.CreateMaskedGather(type, LaneVector(in, a, stride, offsets), llvm::Align(ItemSize(in.type)),
-                                 CombinedMask(guard), llvm::Constant::getNullValue(type));
+                                 combined_mask, llvm::Constant::getNullValue(type));
   }
   AllocaInst* memory = Temporary(type);
   b_.CreateStore(llvm::Constant::getNullValue(type), memory);
   ForLanes(in, a, stride, offsets, guard, [&](Value* k, Value* at) {
-    b_.CreateStore(b_.CreateAlignedLoad(element, at, llvm::Align(ItemSize(in.type))), b_.CreateGEP(element, memory, k));
+    Value* place = b_.CreateGEP(element, memory, k);
+    b_.CreateStore(b_.CreateAlignedLoad(element, at, llvm::Align(ItemSize(in.type))), place);
   });
   return b_.CreateLoad(type, memory);
 }
@@ -298,15 +300,20 @@ bool KernelEmitter::InWords(DType type, Value* guard) const {
 Value* KernelEmitter::LoadBytes(Value* a, Value* bytes, int item) {
   auto part = [&](int bits, Value* at) -> Value* {
     Value* v = b_.CreateAlignedLoad(b_.getIntNTy(bits), b_.CreateGEP(i8_, a, at), llvm::Align(item));
-    return b_.CreateShl(b_.CreateZExt(v, i64_), b_.CreateShl(at, 3));
+    Value* shifted = b_.CreateShl(at, 3);
+    return b_.CreateShl(b_.CreateZExt(v, i64_), shifted);
   };
   Value* first = b_.getInt64(0);
   return IfElse(
       b_.CreateICmpSGE(bytes, b_.getInt64(4)),
-      [&] { return b_.CreateOr(part(32, first), part(32, b_.CreateSub(bytes, b_.getInt64(4)))); },
+      [&] {
+        Value* second = part(32, b_.CreateSub(bytes, b_.getInt64(4)));
+        return b_.CreateOr(part(32, first), second);
+      },
       [&]() -> Value* {
         if (item == 2) return part(16, first);
-        Value* ends = b_.CreateOr(part(8, first), part(8, b_.CreateSub(bytes, b_.getInt64(1))));
+        Value* second = part(8, b_.CreateSub(bytes, b_.getInt64(1)));
+        Value* ends = b_.CreateOr(part(8, first), second);
         return b_.CreateOr(ends, part(8, b_.CreateLShr(bytes, 1)));
       });
 }
@@ -391,8 +398,8 @@ void KernelEmitter::StorePair(const KernelInstr& in, int u) {
   for (size_t k = 0; k < both.size(); ++k) both[k] = static_cast<int>(k);
   Value* low = Splat(ToMemory(in.type, Get(in.operands[0], u)));
   Value* high = Splat(ToMemory(in.type, Get(in.operands[0], u + 1)));
-  llvm::StoreInst* s = b_.CreateAlignedStore(b_.CreateShuffleVector(low, high, both),
-                                             Address(in.param, u, /*past_scratch=*/true), llvm::Align(64));
+  Value* address = Address(in.param, u, /*past_scratch=*/true);
+  llvm::StoreInst* s = b_.CreateAlignedStore(b_.CreateShuffleVector(low, high, both), address, llvm::Align(64));
   PastCache(s);
 }
 
@@ -434,8 +441,8 @@ Value* KernelEmitter::EvenOddWords(int i, int u) {
   if (f_.avx512 && active_lanes_ == 16 && uses_[i] == 1 && in.op == KernelOp::kScalar && in.scalar == ScalarOp::kCast &&
       varying_[i] && s_.instrs[in.operands[0]].type == DType::kFloat32) {
     // The pair is rounded here, both at once; nothing reads the result of EmitScalar.
-    return scalar_.ToBFloat16Pairs(GetVector(in.operands[0], u), GetVector(in.operands[0], u + 1),
-                                   short_nans_[in.operands[0]]);
+    Value* operand = GetVector(in.operands[0], u + 1);
+    return scalar_.ToBFloat16Pairs(GetVector(in.operands[0], u), operand, short_nans_[in.operands[0]]);
   }
   Type* word = Vec(b_.getInt32Ty(), active_lanes_);
   Value* even = b_.CreateZExt(GetVector(i, u), word);

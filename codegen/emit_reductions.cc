@@ -140,12 +140,14 @@ Value* KernelEmitter::ArgBetter(ReduceKind kind, DType t, Value* a, Value* i, Va
     const bool is_signed = IsSigned(t);
     auto p = min ? (is_signed ? llvm::CmpInst::ICMP_SLT : llvm::CmpInst::ICMP_ULT)
                  : (is_signed ? llvm::CmpInst::ICMP_SGT : llvm::CmpInst::ICMP_UGT);
-    return b_.CreateOr(b_.CreateICmp(p, v, a), b_.CreateAnd(b_.CreateICmpEQ(v, a), earlier));
+    Value* both = b_.CreateAnd(b_.CreateICmpEQ(v, a), earlier);
+    return b_.CreateOr(b_.CreateICmp(p, v, a), both);
   }
   Value* a_nan = b_.CreateFCmpUNO(a, a);
   Value* v_nan = b_.CreateFCmpUNO(v, v);
   Value* better = min ? b_.CreateFCmpOLT(v, a) : b_.CreateFCmpOGT(v, a);
-  Value* same = b_.CreateOr(b_.CreateFCmpOEQ(v, a), b_.CreateAnd(a_nan, v_nan));
+  Value* both = b_.CreateAnd(a_nan, v_nan);
+  Value* same = b_.CreateOr(b_.CreateFCmpOEQ(v, a), both);
   better = b_.CreateOr(better, b_.CreateAnd(v_nan, b_.CreateNot(a_nan)));
   return b_.CreateOr(better, b_.CreateAnd(same, earlier));
 }
@@ -282,7 +284,8 @@ void KernelEmitter::AddToSecondLevel(State& state, int u, Value* v) {
   }
   Value* sum = b_.CreateFAdd(a, v);
   Value* part = b_.CreateFSub(sum, a);
-  Value* lost = b_.CreateFAdd(b_.CreateFSub(a, b_.CreateFSub(sum, part)), b_.CreateFSub(v, part));
+  Value* difference = b_.CreateFSub(v, part);
+  Value* lost = b_.CreateFAdd(b_.CreateFSub(a, b_.CreateFSub(sum, part)), difference);
   b_.CreateStore(sum, state.wide[u]);
   b_.CreateStore(b_.CreateFAdd(Load(state.error[u]), lost), state.error[u]);
 }
@@ -345,7 +348,10 @@ void KernelEmitter::FinishReductions(const std::vector<int>& instrs, int copies)
         a = b_.CreateSelect(better, v, a);
         index = b_.CreateSelect(better, j, index);
       };
-      for (int u = 1; u < copies; ++u) merge(Load(state.acc[u]), Load(state.index[u]));
+      for (int u = 1; u < copies; ++u) {
+        Value* loaded = Load(state.index[u]);
+        merge(Load(state.acc[u]), loaded);
+      }
       for (int lanes = active_lanes_; lanes > 1; lanes /= 2) {
         Value* v = HighHalf(a, lanes);
         Value* j = HighHalf(index, lanes);
@@ -370,7 +376,10 @@ void KernelEmitter::FinishReductions(const std::vector<int>& instrs, int copies)
       SetAll(i, rounded(FoldLanes(v, combine)));
       continue;
     }
-    for (int lanes = active_lanes_; lanes > 1; lanes /= 2) v = combine(LowHalf(v, lanes), HighHalf(v, lanes));
+    for (int lanes = active_lanes_; lanes > 1; lanes /= 2) {
+      Value* high_half = HighHalf(v, lanes);
+      v = combine(LowHalf(v, lanes), high_half);
+    }
     if (v->getType()->isVectorTy()) v = b_.CreateExtractElement(v, uint64_t{0});
     SetAll(i, rounded(v));
   }

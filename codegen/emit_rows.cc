@@ -246,7 +246,8 @@ void KernelEmitter::EmitRowsInTurns(size_t last, const std::function<void(Value*
       If(has_back, [&] {
         back.Restore();
         Value* first = Load(head);
-        Value* lo = b_.CreateSelect(b_.CreateICmpEQ(from, b_.getInt64(0)), from, Min(b_.CreateAdd(from, first), n));
+        Value* smaller = Min(b_.CreateAdd(from, first), n);
+        Value* lo = b_.CreateSelect(b_.CreateICmpEQ(from, b_.getInt64(0)), from, smaller);
         Value* hi = b_.CreateSelect(is_last, n, Min(b_.CreateAdd(to, first), n));
         Value* ahead = rows_ahead_;
         if (ahead) rows_ahead_ = b_.CreateAdd(ahead, rows_behind);
@@ -272,8 +273,9 @@ void KernelEmitter::EmitRowsInTurns(size_t last, const std::function<void(Value*
     const std::vector<Value*> addr = addr_;
     For(b_.getInt64(0), turns, b_.getInt64(1), [&](Value* k) {
       Value* is_first = b_.CreateICmpEQ(k, b_.getInt64(0));
-      turn(tile, b_.CreateAnd(is_first, b_.CreateICmpSLT(tile, end_)),
-           b_.CreateSelect(behind, b_.CreateICmpSGT(tile, begin_), b_.CreateNot(is_first)));
+      Value* negated = b_.CreateNot(is_first);
+      Value* chosen = b_.CreateSelect(behind, b_.CreateICmpSGT(tile, begin_), negated);
+      turn(tile, b_.CreateAnd(is_first, b_.CreateICmpSLT(tile, end_)), chosen);
       addr_ = addr;
     });
   });

@@ -102,7 +102,8 @@ void KernelEmitter::FillTile(int param, Value* tile, Value* from, Value* rows, V
         Value* i = b_.CreateSelect(has_blocks, Min(next, last_rows), zero);
         std::vector<Value*> block;
         for (int k = 0; k < n; ++k) {
-          Value* column = Min(b_.CreateAdd(j, b_.getInt64(k)), b_.CreateSub(columns, b_.getInt64(1)));
+          Value* difference = b_.CreateSub(columns, b_.getInt64(1));
+          Value* column = Min(b_.CreateAdd(j, b_.getInt64(k)), difference);
           block.push_back(masks ? static_cast<Value*>(b_.CreateMaskedLoad(vector, at(i, column), align, mask,
                                                                           llvm::Constant::getNullValue(vector)))
                                 : b_.CreateAlignedLoad(vector, at(i, column), align));
@@ -117,8 +118,10 @@ void KernelEmitter::FillTile(int param, Value* tile, Value* from, Value* rows, V
   if (masks) is_worth_it = b_.CreateICmpSGE(b_.CreateMul(rows, columns), b_.getInt64(kFewVectors * n));
   IfElse(is_worth_it, blocks, [&]() -> Value* {
     For(zero, columns, b_.getInt64(1), [&](Value* j) {
-      For(zero, rows, b_.getInt64(1),
-          [&](Value* i) { b_.CreateAlignedStore(b_.CreateAlignedLoad(element, at(i, j), align), to(i, j), align); });
+      For(zero, rows, b_.getInt64(1), [&](Value* i) {
+        Value* second = to(i, j);
+        b_.CreateAlignedStore(b_.CreateAlignedLoad(element, at(i, j), align), second, align);
+      });
     });
     return nullptr;
   });

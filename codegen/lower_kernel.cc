@@ -221,8 +221,8 @@ void KernelEmitter::LoadWords() {
     Value* row = b_.CreateMul(size_[loop_dim_], b_.getInt64(ItemSize(s_.params[p].dtype)));
     Value* whole_lines = b_.CreateICmpEQ(b_.CreateAnd(row, b_.getInt64(63)), b_.getInt64(0));
     Value* long_rows = b_.CreateICmpSGE(row, b_.getInt64(kNonTemporalRowBytes));
-    nt_launch_[p] =
-        b_.CreateAnd(b_.CreateICmpSGE(bytes, b_.getInt64(kNonTemporalBytes)), b_.CreateOr(whole_lines, long_rows));
+    Value* either = b_.CreateOr(whole_lines, long_rows);
+    nt_launch_[p] = b_.CreateAnd(b_.CreateICmpSGE(bytes, b_.getInt64(kNonTemporalBytes)), either);
     if (has_scratch_[p]) {
       Value* fits = b_.CreateICmpSLE(size_[loop_dim_], b_.getInt64(kScratchElements));
       nt_launch_[p] = b_.CreateAnd(nt_launch_[p], fits);
@@ -700,7 +700,8 @@ Value* KernelEmitter::EmitCheckIndex(int i, int u) {
   }
   Value* zero = llvm::Constant::getNullValue(index->getType());
   if (!refuses_negative) {
-    index = b_.CreateSelect(b_.CreateICmpSLT(index, zero), b_.CreateAdd(index, size), index);
+    Value* sum = b_.CreateAdd(index, size);
+    index = b_.CreateSelect(b_.CreateICmpSLT(index, zero), sum, index);
   }
   Value* bad = b_.CreateICmpUGE(index, size);  // a negative one, too
   SetStatus(1, bad);

@@ -183,8 +183,8 @@ Value* ScalarEmitter::ToInteger(Value* v, DType to) {
   Type* type = Like(v, wide ? b_.getInt64Ty() : b_.getInt32Ty());
   const double limit = wide ? 0x1p63 : 0x1p31;
   // A value that truncates to -limit from below it becomes -limit either way.
-  Value* fits = b_.CreateAnd(b_.CreateFCmpOGE(v, ConstantFP::get(real, -limit)),
-                             b_.CreateFCmpOLT(v, ConstantFP::get(real, limit)));
+  Value* is_less = b_.CreateFCmpOLT(v, ConstantFP::get(real, limit));
+  Value* fits = b_.CreateAnd(b_.CreateFCmpOGE(v, ConstantFP::get(real, -limit)), is_less);
   Value* r = b_.CreateFPToSI(b_.CreateSelect(fits, v, Zero(real)), type);
   r = b_.CreateSelect(fits, r, ConstantInt::get(type, llvm::APInt::getSignedMinValue(wide ? 64 : 32)));
   return b_.CreateTrunc(r, Like(v, TypeOf(to)));
@@ -243,7 +243,8 @@ Value* ScalarEmitter::Divide(ScalarOp op, DType t, Value* a, Value* z) {
   Value* result;
   Value* adjust = nullptr;
   if (is_signed) {
-    adjust = b_.CreateAnd(b_.CreateICmpNE(r, Zero(type)), b_.CreateICmpSLT(b_.CreateXor(r, z), Zero(type)));
+    Value* is_less = b_.CreateICmpSLT(b_.CreateXor(r, z), Zero(type));
+    adjust = b_.CreateAnd(b_.CreateICmpNE(r, Zero(type)), is_less);
   }
   switch (op) {
     case ScalarOp::kDivTrunc:
@@ -281,10 +282,12 @@ Value* ScalarEmitter::Quotients(Value* a, Value* z) {
   llvm::Function* fn = b_.GetInsertBlock()->getParent();
   auto block = [&](const char* name) { return llvm::BasicBlock::Create(context, name, fn); };
   llvm::BasicBlock *small = block("small"), *large = block("large"), *lane = block("lane"), *done = block("divided");
-  b_.CreateCondBr(b_.CreateAndReduce(b_.CreateAnd(is_small(a), is_small(z))), small, large,
+  Value* second = is_small(z);
+  b_.CreateCondBr(b_.CreateAndReduce(b_.CreateAnd(is_small(a), second)), small, large,
                   llvm::MDBuilder(context).createLikelyBranchWeights());
   b_.SetInsertPoint(small);
-  Value* rounded = b_.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, b_.CreateFDiv(to_real(a), to_real(z)));
+  Value* second2 = to_real(z);
+  Value* rounded = b_.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, b_.CreateFDiv(to_real(a), second2));
   Value* fast = b_.CreateSub(b_.CreateBitCast(b_.CreateFAdd(rounded, magic), type), magic_bits);
   b_.CreateBr(done);
   b_.SetInsertPoint(large);
@@ -292,7 +295,8 @@ Value* ScalarEmitter::Quotients(Value* a, Value* z) {
   b_.SetInsertPoint(lane);
   llvm::PHINode* k = b_.CreatePHI(b_.getInt64Ty(), 2);
   llvm::PHINode* q = b_.CreatePHI(type, 2);
-  Value* one = b_.CreateSDiv(b_.CreateExtractElement(a, k), b_.CreateExtractElement(z, k));
+  Value* second3 = b_.CreateExtractElement(z, k);
+  Value* one = b_.CreateSDiv(b_.CreateExtractElement(a, k), second3);
   Value* slow = b_.CreateInsertElement(q, one, k);
   Value* next = b_.CreateAdd(k, b_.getInt64(1));
   k->addIncoming(b_.getInt64(0), large);
@@ -342,8 +346,8 @@ Value* ScalarEmitter::IntegerPower(DType t, Value* base, Value* exponent) {
   if (!negative) return next_r;
   Value* odd_exponent = b_.CreateICmpNE(b_.CreateAnd(exponent, one), Zero(type));
   Value* of_minus_one = b_.CreateSelect(odd_exponent, minus_one, one);
-  Value* inverse = b_.CreateSelect(b_.CreateICmpEQ(base, one), one,
-                                   b_.CreateSelect(b_.CreateICmpEQ(base, minus_one), of_minus_one, Zero(type)));
+  Value* chosen = b_.CreateSelect(b_.CreateICmpEQ(base, minus_one), of_minus_one, Zero(type));
+  Value* inverse = b_.CreateSelect(b_.CreateICmpEQ(base, one), one, chosen);
   return b_.CreateSelect(negative, inverse, next_r);
 }
 
@@ -426,18 +430,22 @@ Value* ScalarEmitter::Emit(ScalarOp op, DType type, const DType* types, Value* c
       if (!real) return Divide(op, type, a, z);
       Value* r = Math(ScalarOp::kRemTrunc, a, z);
       Value* zero = Zero(r->getType());
-      Value* differ = b_.CreateICmpNE(b_.CreateFCmpOLT(z, zero), b_.CreateFCmpOLT(r, zero));
-      return b_.CreateSelect(b_.CreateAnd(b_.CreateFCmpUNE(r, zero), differ), b_.CreateFAdd(r, z), r);
+      Value* is_less = b_.CreateFCmpOLT(r, zero);
+      Value* differ = b_.CreateICmpNE(b_.CreateFCmpOLT(z, zero), is_less);
+      Value* sum = b_.CreateFAdd(r, z);
+      return b_.CreateSelect(b_.CreateAnd(b_.CreateFCmpUNE(r, zero), differ), sum, r);
     }
     case ScalarOp::kDivTrunc:
     case ScalarOp::kDivFloor:
       return Divide(op, type, a, z);
     case ScalarOp::kNeg:
       return type == DType::kBool ? a : real ? b_.CreateFNeg(a) : b_.CreateNeg(a);
-    case ScalarOp::kAbs:
+    case ScalarOp::kAbs: {
       if (real) return unary(llvm::Intrinsic::fabs);
       if (!IsSigned(type)) return a;
-      return b_.CreateSelect(b_.CreateICmpSLT(a, Zero(a->getType())), b_.CreateNeg(a), a);
+      Value* negative = b_.CreateNeg(a);
+      return b_.CreateSelect(b_.CreateICmpSLT(a, Zero(a->getType())), negative, a);
+    }
     case ScalarOp::kMin:
     case ScalarOp::kMax:
     case ScalarOp::kFMin:

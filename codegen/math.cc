@@ -111,7 +111,8 @@ Value* EmitCopySign(llvm::IRBuilder<>& b, Value* a, Value* sign) {
   llvm::Type* type = a->getType();
   llvm::Type* bits = type->getWithNewType(b.getIntNTy(type->getScalarSizeInBits()));
   Value* mask = llvm::ConstantInt::get(bits, llvm::APInt::getSignMask(type->getScalarSizeInBits()));
-  Value* magnitude = b.CreateAnd(b.CreateBitCast(a, bits), b.CreateNot(mask));
+  Value* negated = b.CreateNot(mask);
+  Value* magnitude = b.CreateAnd(b.CreateBitCast(a, bits), negated);
   return b.CreateBitCast(b.CreateOr(magnitude, b.CreateAnd(b.CreateBitCast(sign, bits), mask)), type);
 }
 

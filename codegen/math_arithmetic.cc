@@ -28,7 +28,9 @@ void MathEmitter::TwoProduct(Value* a, Value* c, Value** p, Value** e) {
   Value *ah, *al, *ch, *cl;
   split(a, &ah, &al);
   split(c, &ch, &cl);
-  *e = Add(Sub(Mul(ah, ch), *p), Add(Mul(ah, cl), Mul(al, ch)));
+  Value* product = Mul(al, ch);
+  Value* sum = Add(Mul(ah, cl), product);
+  *e = Add(Sub(Mul(ah, ch), *p), sum);
   *e = Add(*e, Mul(al, cl));
 }
 
@@ -36,7 +38,8 @@ Value* MathEmitter::ToOdd(Value* s, Value* e) {
   Value* bits = Bits(s);
   Value* even = b_.CreateICmpEQ(b_.CreateAnd(bits, KI(1)), KI(0));
   Value* inexact = b_.CreateFCmpONE(e, K(0));
-  Value* away = b_.CreateICmpEQ(Gt(e, K(0)), Gt(s, K(0)));
+  Value* is_greater = Gt(s, K(0));
+  Value* away = b_.CreateICmpEQ(Gt(e, K(0)), is_greater);
   Value* moved = b_.CreateAdd(bits, Select(away, KI(1), KI(-1)));
   return FromBits(Select(And(even, inexact), moved, bits));
 }
@@ -68,7 +71,8 @@ Value* MathEmitter::Scale(Value* x, Value* n) {
   Value* k = ToInt(n);
   Value* half = b_.CreateAShr(k, KI(1));
   Value* rest = b_.CreateSub(k, half);
-  return Mul(Mul(x, PowerOfTwo(half)), PowerOfTwo(rest));
+  Value* power = PowerOfTwo(rest);
+  return Mul(Mul(x, PowerOfTwo(half)), power);
 }
 
 Value* MathEmitter::Concatenate(std::vector<Value*> parts, int lanes) {
@@ -90,7 +94,8 @@ Value* MathEmitter::ExactFma(Value* x, Value* y, Value* z) {
     // once.
     Type* wide = t_->getWithNewType(b_.getDoubleTy());
     MathEmitter w(b_, f_, wide);
-    Value* p = w.Mul(b_.CreateFPExt(x, wide), b_.CreateFPExt(y, wide));
+    Value* second = b_.CreateFPExt(y, wide);
+    Value* p = w.Mul(b_.CreateFPExt(x, wide), second);
     Value *s, *e;
     w.TwoSum(p, b_.CreateFPExt(z, wide), &s, &e);
     return b_.CreateFPTrunc(w.ToOdd(s, e), t_);
@@ -114,18 +119,21 @@ Value* MathEmitter::Hypot(Value* x, Value* y) {
   // A power of two that brings the larger to about 1.
   Value* e = b_.CreateAnd(Bits(big), KI(0x7ff0000000000000));
   Value* scale = FromBits(b_.CreateSub(KI(0x7fd0000000000000), e));
-  Value* normal = And(Gt(big, K(0x1p-1000)), Lt(big, K(0x1p1000)));
+  Value* is_less = Lt(big, K(0x1p1000));
+  Value* normal = And(Gt(big, K(0x1p-1000)), is_less);
   scale = Select(normal, scale, Select(Gt(big, K(1)), K(0x1p-600), K(0x1p600)));
   Value* u = Mul(a, scale);
   Value* v = Mul(c, scale);
   Value* r = Div(Sqrt(Fma(u, u, Mul(v, v))), scale);
   r = Select(b_.CreateFCmpUNO(x, y), Nan(), r);
-  return Select(Or(Eq(a, Inf()), Eq(c, Inf())), Inf(), r);
+  Value* is_equal = Eq(c, Inf());
+  return Select(Or(Eq(a, Inf()), is_equal), Inf(), r);
 }
 
 Value* MathEmitter::NextAfter(Value* x, Value* y) {
   Value* bits = Bits(x);
-  Value* up = b_.CreateICmpEQ(Lt(x, y), Gt(x, K(0)));
+  Value* is_greater = Gt(x, K(0));
+  Value* up = b_.CreateICmpEQ(Lt(x, y), is_greater);
   Value* moved = FromBits(b_.CreateAdd(bits, Select(up, KI(1), KI(-1))));
   Value* least = CopySign(FromBits(KI(1)), y);
   Value* r = Select(Eq(x, K(0)), least, moved);
@@ -156,7 +164,8 @@ void MathEmitter::While(std::vector<Value*>& state, const std::function<Value*(s
 Value* MathEmitter::Fmod32(Value* x, Value* y) {
   Type* f64 = t_->getWithNewType(b_.getDoubleTy());
   MathEmitter w(b_, f_, f64);
-  Value* ok = And(Lt(Abs(x), Inf()), Gt(Abs(y), K(0)));  // false for NaN too
+  Value* is_greater = Gt(Abs(y), K(0));
+  Value* ok = And(Lt(Abs(x), Inf()), is_greater);  // false for NaN too
   Value* a = b_.CreateFPExt(Select(ok, Abs(x), K(0)), f64);
   Value* d = b_.CreateFPExt(Select(ok, Abs(y), K(1)), f64);
   std::vector<Value*> state = {a};
@@ -181,7 +190,9 @@ Value* MathEmitter::Fmod32(Value* x, Value* y) {
 Value* MathEmitter::Fmod64(Value* x, Value* y) {
   Value* a = Abs(x);
   Value* d = Abs(y);
-  Value* ok = And(Lt(a, Inf()), And(Gt(d, K(0)), Lt(d, Inf())));
+  Value* is_less = Lt(d, Inf());
+  Value* both = And(Gt(d, K(0)), is_less);
+  Value* ok = And(Lt(a, Inf()), both);
   a = Select(ok, a, K(1));
   d = Select(ok, d, K(1));
   auto split = [&](Value* v, Value** m, Value** e) {
@@ -215,12 +226,14 @@ Value* MathEmitter::Fmod64(Value* x, Value* y) {
   // 2^(de - 1075) in two factors.
   Value* e = b_.CreateSub(de, KI(1075));
   Value* e1 = b_.CreateAShr(e, 1);
-  Value* r = Mul(Mul(real, PowerOfTwo(e1)), PowerOfTwo(b_.CreateSub(e, e1)));
+  Value* power = PowerOfTwo(b_.CreateSub(e, e1));
+  Value* r = Mul(Mul(real, PowerOfTwo(e1)), power);
   r = Select(smaller, a, r);
   r = CopySign(r, x);
   r = Select(ok, r, Nan());
   // A finite x is its own remainder by infinity.
-  return Select(And(Lt(Abs(x), Inf()), Eq(Abs(y), Inf())), x, r);
+  Value* is_equal = Eq(Abs(y), Inf());
+  return Select(And(Lt(Abs(x), Inf()), is_equal), x, r);
 }
 
 }  // namespace smelt

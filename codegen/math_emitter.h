@@ -105,13 +105,15 @@ class MathEmitter {
     Value* z = Mul(x, x);
     std::vector<double> even, odd;
     for (size_t i = 0; i < N; ++i) (i % 2 ? odd : even).push_back(c[i]);
-    return Fma(Poly(z, odd.data(), odd.size()), x, Poly(z, even.data(), even.size()));
+    Value* poly = Poly(z, even.data(), even.size());
+    return Fma(Poly(z, odd.data(), odd.size()), x, poly);
   }
 
   void TwoSum(Value* a, Value* c, Value** s, Value** e) {
     *s = Add(a, c);
     Value* part = Sub(*s, a);
-    *e = Add(Sub(a, Sub(*s, part)), Sub(c, part));
+    Value* difference = Sub(c, part);
+    *e = Add(Sub(a, Sub(*s, part)), difference);
   }
   // Requires |a| >= |c|.
   void FastTwoSum(Value* a, Value* c, Value** s, Value** e) {

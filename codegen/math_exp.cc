@@ -44,7 +44,8 @@ Value* MathEmitter::ExpByScaling(Value* x) {
   Value* n = Sub(Fma(x, K(kHigh), shift), shift);
   Value* r = Fma(x, K(kLow), Fma(x, K(kHigh), Neg(n)));
   Value* power = Fma(Poly(r, kPower32), r, K(1));
-  return Select(Lt(x, K(kLowestExp32)), K(0), Scale(power, n));
+  Value* scale = Scale(power, n);
+  return Select(Lt(x, K(kLowestExp32)), K(0), scale);
 }
 
 Value* MathEmitter::ExpAtMostHuge(Value* x) {
@@ -52,17 +53,20 @@ Value* MathEmitter::ExpAtMostHuge(Value* x) {
   Value *n, *r;
   const double lowest = is_double_ ? -746 : kLowestExp32;
   ReduceLn2(AtLeast(x, lowest), &n, &r);
-  Value* p = Fma(Mul(r, r), ExpTail(r), r);
+  Value* tail = ExpTail(r);
+  Value* p = Fma(Mul(r, r), tail, r);
   // Results that end as 0 are set to 0 before scaling. Intel's processors take some 150 cycles for a result that
   // underflows, and in masked rows (a causal softmax) half of the results would.
-  return Scale(Select(Lt(x, K(lowest)), K(0), Add(p, K(1))), n);
+  Value* sum = Add(p, K(1));
+  return Scale(Select(Lt(x, K(lowest)), K(0), sum), n);
 }
 
 Value* MathEmitter::ScaledExp(Value* r) {
   std::vector<double> c(std::begin(kExp32), std::end(kExp32));
   for (double& v : c) v *= 0x1p-24;
   Value* z = Mul(r, r);
-  return Fma(PolyPairs(r, z, c), z, Fma(r, K(0x1p-24), K(0x1p-24)));
+  Value* fma = Fma(r, K(0x1p-24), K(0x1p-24));
+  return Fma(PolyPairs(r, z, c), z, fma);
 }
 
 Value* MathEmitter::ExpAtMostZero(Value* x) {
@@ -81,7 +85,8 @@ Value* MathEmitter::Exp2(Value* x) {
   Value* n = Rint(clamped);
   Value* f = Sub(clamped, n);
   Value* r = Mul(f, K(kLn2));
-  Value* p = Fma(Mul(r, r), ExpTail(r), r);
+  Value* tail = ExpTail(r);
+  Value* p = Fma(Mul(r, r), tail, r);
   return Scale(Add(p, K(1)), n);
 }
 
@@ -113,7 +118,8 @@ Value* MathEmitter::Sigmoid32(Value* x) {
   std::vector<double> c(std::begin(kExp32), std::end(kExp32));
   for (size_t i = 1; i < c.size(); i += 2) c[i] = -c[i];
   Value* z = Mul(r, r);
-  Value* p = Fma(PolyPairs(r, z, c), z, Neg(r));  // e^-r - 1
+  Value* negative = Neg(r);
+  Value* p = Fma(PolyPairs(r, z, c), z, negative);  // e^-r - 1
   return Div(K(0x1p-24), Fma(p, power, Add(power, K(0x1p-24))));
 }
 
@@ -140,7 +146,8 @@ Value* MathEmitter::Tanh32(Value* x) {
   // beside 1.
   Value* r = Fma(a, K(-2 * kLog2e), Neg(n));
   Value* h = Power2Less1(r);
-  Value* u = Fma(Neg(power), h, Sub(K(1), power));
+  Value* difference = Sub(K(1), power);
+  Value* u = Fma(Neg(power), h, difference);
   return CopySign(Div(u, Sub(K(2), u)), x);
 }
 
@@ -150,7 +157,8 @@ Value* MathEmitter::Tanh(Value* x) {
   Value* a = Mul(AtMost(Abs(x), 20), K(-2));
   Value *n, *r;
   ReduceLn2(a, &n, &r);
-  Value* p = Fma(Mul(r, r), Poly2(r, kExpm164), r);
+  Value* poly = Poly2(r, kExpm164);
+  Value* p = Fma(Mul(r, r), poly, r);
   // 2^n (1 + p) - 1
   Value* power = f_.avx512 ? Scale(K(1), n) : PowerOfTwo(ToInt(Select(IsNan(x), K(0), n)));
   Value* t = Fma(power, p, Sub(power, K(1)));
@@ -162,7 +170,8 @@ Value* MathEmitter::Sinh(Value* x) {
   Value* e = Expm1(a);
   Value* y = Mul(K(0.5), Add(e, Div(e, Add(e, K(1)))));
   Value* h = Exp(Mul(a, K(0.5)));
-  y = Select(Gt(a, K(700)), Mul(Mul(h, K(0.5)), h), y);
+  Value* product = Mul(Mul(h, K(0.5)), h);
+  y = Select(Gt(a, K(700)), product, y);
   return CopySign(y, x);
 }
 
@@ -170,8 +179,10 @@ Value* MathEmitter::Cosh(Value* x) {
   Value* a = Abs(x);
   Value* h = Exp(Mul(a, K(0.5)));
   Value* e = Exp(a);
-  Value* y = Add(Mul(e, K(0.5)), Div(K(0.5), e));
-  return Select(Gt(a, K(700)), Mul(Mul(h, K(0.5)), h), y);
+  Value* quotient = Div(K(0.5), e);
+  Value* y = Add(Mul(e, K(0.5)), quotient);
+  Value* product = Mul(Mul(h, K(0.5)), h);
+  return Select(Gt(a, K(700)), product, y);
 }
 
 }  // namespace smelt

@@ -21,7 +21,8 @@ void MathEmitter::SplitLog(Value* x, Value** m, Value** k) {
 }
 
 Value* MathEmitter::LogEdges(Value* x, Value* y) {
-  y = Select(Eq(x, K(0)), Neg(Inf()), y);
+  Value* negative = Neg(Inf());
+  y = Select(Eq(x, K(0)), negative, y);
   y = Select(Eq(x, Inf()), Inf(), y);
   return Select(b_.CreateFCmpULT(x, K(0)), Nan(), y);
 }
@@ -34,11 +35,14 @@ Value* MathEmitter::LogCore(Value* f, Value* k, Value* c) {
     Value* z = Mul(s, s);
     Value* half = Mul(Mul(f, f), K(0.5));
     Value* r = Mul(z, Poly2(z, kLog64));
-    Value* tail = Fma(s, Add(half, r), c ? Fma(k, K(low), c) : Mul(k, K(low)));
-    return Add(Mul(k, K(high)), Sub(f, Sub(half, tail)));
+    Value* fma = c ? Fma(k, K(low), c) : Mul(k, K(low));
+    Value* tail = Fma(s, Add(half, r), fma);
+    Value* difference = Sub(f, Sub(half, tail));
+    return Add(Mul(k, K(high)), difference);
   }
   Value* z = Mul(f, f);
-  Value* p = Mul(Mul(z, f), Poly(f, kLog32));
+  Value* poly = Poly(f, kLog32);
+  Value* p = Mul(Mul(z, f), poly);
   Value* tail = Fma(k, K(low), p);
   if (c) tail = Add(tail, c);
   tail = Fma(z, K(-0.5), tail);
@@ -63,11 +67,14 @@ Value* MathEmitter::Log1p(Value* x) {
   Value *m, *k;
   SplitLog(u, &m, &k);
   // The part that rounding 1 + x lost, from whichever of the two is smaller.
-  Value* lost = Select(Gt(x, K(1)), Sub(K(1), Sub(u, x)), Sub(x, Sub(u, K(1))));
+  Value* difference = Sub(x, Sub(u, K(1)));
+  Value* second = Sub(K(1), Sub(u, x));
+  Value* lost = Select(Gt(x, K(1)), second, difference);
   Value* c = Div(lost, u);
   Value* y = LogCore(Sub(m, K(1)), k, c);
   y = Select(Eq(u, Inf()), Inf(), y);
-  y = Select(Eq(x, K(-1)), Neg(Inf()), y);
+  Value* negative = Neg(Inf());
+  y = Select(Eq(x, K(-1)), negative, y);
   y = Select(b_.CreateFCmpULT(x, K(-1)), Nan(), y);
   return Select(Lt(Abs(x), K(is_double_ ? 0x1p-54 : 0x1p-25)), x, y);
 }
@@ -82,7 +89,8 @@ void MathEmitter::Log2Wide(Value* x, Value** high, Value** low) {
   Value* s = Div(f, d);
   Value *p, *e;
   TwoProduct(s, d, &p, &e);
-  Value* s_low = Div(Sub(Sub(Sub(f, p), e), Mul(s, d_low)), d);
+  Value* product = Mul(s, d_low);
+  Value* s_low = Div(Sub(Sub(Sub(f, p), e), product), d);
   // log(m) = 2 s + s^3 (2/3 + z Q(z))
   Value *z, *z_low;
   TwoProduct(s, s, &z, &z_low);
@@ -112,7 +120,8 @@ void MathEmitter::Log2Wide(Value* x, Value** high, Value** low) {
 
 Value* MathEmitter::Pow(Value* x, Value* y) {
   Value* a = Abs(x);
-  Value* a_ok = And(Gt(a, K(0)), Lt(a, Inf()));
+  Value* is_less = Lt(a, Inf());
+  Value* a_ok = And(Gt(a, K(0)), is_less);
   Value *h, *l;
   Log2Wide(Select(a_ok, a, K(1)), &h, &l);
   // y * log2|x| in two parts; outside of (-1100, 1100) the result is 0 or infinity.
@@ -128,7 +137,8 @@ Value* MathEmitter::Pow(Value* x, Value* y) {
   Value* n = Rint(p);
   Value* f = Add(Sub(p, n), e);
   Value* r = Mul(f, K(kLn2));
-  Value* q = Fma(Mul(r, r), Poly2(r, kExp64), r);
+  Value* poly = Poly2(r, kExp64);
+  Value* q = Fma(Mul(r, r), poly, r);
   Value* z = Scale(Add(q, K(1)), n);
   z = Select(inside, z, Select(Gt(rough, K(0)), Inf(), K(0)));
   return PowEdges(x, y, z);
@@ -136,19 +146,23 @@ Value* MathEmitter::Pow(Value* x, Value* y) {
 
 Value* MathEmitter::PowForFloat(Value* x, Value* y) {
   Value* a = Abs(x);
-  Value* a_ok = And(Gt(a, K(0)), Lt(a, Inf()));
+  Value* is_less = Lt(a, Inf());
+  Value* a_ok = And(Gt(a, K(0)), is_less);
   Value *m, *k;
   SplitLog(Select(a_ok, a, K(1)), &m, &k);
   Value* log = Fma(LogCore(Sub(m, K(1)), K(0), nullptr), K(kLog2e), k);
   Value* p = AtLeast(AtMost(Mul(log, AtLeast(AtMost(y, 0x1p1000), -0x1p1000)), 200), -200);
   Value* n = Rint(p);
   Value* r = Mul(Sub(p, n), K(kLn2));
-  return PowEdges(x, y, Scale(Fma(Mul(r, r), Poly2(r, kExp32), Add(r, K(1))), n));
+  Value* sum = Add(r, K(1));
+  Value* poly = Poly2(r, kExp32);
+  return PowEdges(x, y, Scale(Fma(Mul(r, r), poly, sum), n));
 }
 
 Value* MathEmitter::PowEdges(Value* x, Value* y, Value* z) {
   Value* a = Abs(x);
-  Value* a_ok = And(Gt(a, K(0)), Lt(a, Inf()));
+  Value* is_less = Lt(a, Inf());
+  Value* a_ok = And(Gt(a, K(0)), is_less);
   // |x| that is 0 or infinite: to a positive power itself, to a negative one the inverse.
   Value* positive = Gt(y, K(0));
   Value* grows = b_.CreateICmpEQ(Eq(a, Inf()), positive);
@@ -156,34 +170,43 @@ Value* MathEmitter::PowEdges(Value* x, Value* y, Value* z) {
   // Negative x: y must be an integer; odd ones keep the sign.
   Value* y_integer = Eq(Floor(y), y);
   Value* half = Mul(y, K(0.5));
-  Value* y_odd = And(y_integer, And(b_.CreateFCmpUNE(Floor(half), half), Lt(Abs(y), K(0x1p53))));
+  Value* second = Lt(Abs(y), K(0x1p53));
+  Value* y_odd = And(y_integer, And(b_.CreateFCmpUNE(Floor(half), half), second));
   Value* negative = b_.CreateICmpSLT(Bits(x), KI(0));
-  z = Select(And(negative, y_odd), Neg(z), z);
-  Value* bad = And(And(Lt(x, K(0)), Gt(x, Neg(Inf()))), b_.CreateNot(y_integer));
+  Value* second2 = Neg(z);
+  z = Select(And(negative, y_odd), second2, z);
+  Value* negated = b_.CreateNot(y_integer);
+  Value* is_greater = Gt(x, Neg(Inf()));
+  Value* bad = And(And(Lt(x, K(0)), is_greater), negated);
   z = Select(bad, Nan(), z);
-  z = Select(And(Eq(a, K(1)), Eq(Abs(y), Inf())), K(1), z);
+  Value* is_equal = Eq(Abs(y), Inf());
+  z = Select(And(Eq(a, K(1)), is_equal), K(1), z);
   z = Select(b_.CreateFCmpUNO(x, y), Nan(), z);
-  return Select(Or(Eq(y, K(0)), Eq(x, K(1))), K(1), z);
+  Value* second3 = Eq(x, K(1));
+  return Select(Or(Eq(y, K(0)), second3), K(1), z);
 }
 
 Value* MathEmitter::Asinh(Value* x) {
   Value* a = Abs(x);
   Value* z = Mul(a, a);
   Value* y = Log1p(Add(a, Div(z, Add(Sqrt(Add(z, K(1))), K(1)))));
-  y = Select(Gt(a, K(0x1p28)), Add(Log(a), K(kLn2)), y);
+  Value* sum = Add(Log(a), K(kLn2));
+  y = Select(Gt(a, K(0x1p28)), sum, y);
   return CopySign(y, x);
 }
 
 Value* MathEmitter::Acosh(Value* x) {
   Value* t = Sub(x, K(1));
   Value* y = Log1p(Add(t, Sqrt(Fma(t, t, Add(t, t)))));
-  y = Select(Gt(x, K(0x1p28)), Add(Log(x), K(kLn2)), y);
+  Value* sum = Add(Log(x), K(kLn2));
+  y = Select(Gt(x, K(0x1p28)), sum, y);
   return Select(b_.CreateFCmpULT(x, K(1)), Nan(), y);
 }
 
 Value* MathEmitter::Atanh(Value* x) {
   Value* a = Abs(x);
-  Value* y = Mul(K(0.5), Log1p(Div(Add(a, a), Sub(K(1), a))));
+  Value* difference = Sub(K(1), a);
+  Value* y = Mul(K(0.5), Log1p(Div(Add(a, a), difference)));
   return CopySign(y, x);
 }
 

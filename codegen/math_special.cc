@@ -21,7 +21,9 @@ Value* MathEmitter::Erf32(Value* x) {
     RoundWithPower(u, 1, 0, &n, &power);
     Value* r = Sub(u, n);
     // Never negative.
-    return FromBits(b_.CreateOr(Bits(Fma(Neg(power), Power2Less1(r), Sub(K(1), power))), sign));
+    Value* difference = Sub(K(1), power);
+    Value* power2_less1 = Power2Less1(r);
+    return FromBits(b_.CreateOr(Bits(Fma(Neg(power), power2_less1, difference)), sign));
   }
   Value* a = AtMost(Abs(x), 3.95);
   Value* u = Mul(a, Poly(a, kErf32));
@@ -29,19 +31,22 @@ Value* MathEmitter::Erf32(Value* x) {
   Value* r = Sub(u, n);
   Value* q = Mul(r, Poly(r, kPower32));
   Value* power = f_.avx512 ? Scale(K(1), n) : PowerOfTwo(ToInt(Select(IsNan(x), K(0), n)));
-  return CopySign(Fma(Neg(power), q, Sub(K(1), power)), x);
+  Value* difference = Sub(K(1), power);
+  return CopySign(Fma(Neg(power), q, difference), x);
 }
 
 Value* MathEmitter::ErfcPositive(Value* a) {
   Value* c = AtMost(a, 28);
-  Value* t = Div(Sub(c, K(4)), Add(c, K(4)));
+  Value* sum = Add(c, K(4));
+  Value* t = Div(Sub(c, K(4)), sum);
   Value* p = Poly2(t, kErfc64);
   // e^(-a^2) needs the square to more than double's precision.
   Value *square, *low;
   TwoProduct(c, c, &square, &low);
   Value* e = Exp(Neg(square));
   e = Fma(Neg(low), e, e);
-  return Div(Mul(e, p), Fma(K(2), c, K(1)));
+  Value* fma = Fma(K(2), c, K(1));
+  return Div(Mul(e, p), fma);
 }
 
 Value* MathEmitter::Erf64(Value* x) {
@@ -55,17 +60,20 @@ Value* MathEmitter::Erfc64(Value* x) {
   Value* a = Abs(x);
   Value* small = Sub(K(1), Mul(x, Poly2(Mul(a, a), kErf64)));
   Value* large = ErfcPositive(a);
-  large = Select(Lt(x, K(0)), Sub(K(2), large), large);
+  Value* difference = Sub(K(2), large);
+  large = Select(Lt(x, K(0)), difference, large);
   return Select(Lt(a, K(0.5)), small, large);
 }
 
 Value* MathEmitter::Erfinv32(Value* x) {
   Value* a = Abs(x);
-  Value* w = Neg(Log(Mul(Sub(K(1), a), Add(a, K(1)))));
+  Value* sum = Add(a, K(1));
+  Value* w = Neg(Log(Mul(Sub(K(1), a), sum)));
   Value* near = Poly(Sub(w, K(2.5)), kErfinvNear32);
   Value* far = Poly(Sub(Sqrt(w), K(3)), kErfinvFar32);
   Value* y = Mul(Select(Lt(w, K(5)), near, far), x);
-  y = Select(Eq(a, K(1)), CopySign(Inf(), x), y);
+  Value* signed_value = CopySign(Inf(), x);
+  y = Select(Eq(a, K(1)), signed_value, y);
   return Select(b_.CreateFCmpUGT(a, K(1)), Nan(), y);
 }
 
@@ -76,17 +84,20 @@ Value* MathEmitter::Erfinv(Value* x) {
   Value* rest = Sub(K(1), a);
   Value* l = Log(Mul(rest, Add(a, K(1))));
   Value* c = Fma(l, K(0.5), K(2 / (kPi * 0.147)));
-  Value* y = Sqrt(Sub(Sqrt(Sub(Mul(c, c), Mul(l, K(1 / 0.147)))), c));
+  Value* product = Mul(l, K(1 / 0.147));
+  Value* y = Sqrt(Sub(Sqrt(Sub(Mul(c, c), product)), c));
   for (int i = 0; i < 3; ++i) {
     Value* big = Gt(a, K(0.5));
-    Value* error = Select(big, Sub(rest, ErfcPositive(y)), Sub(Mul(y, Poly2(Mul(y, y), kErf64)), a));
+    Value* difference = Sub(Mul(y, Poly2(Mul(y, y), kErf64)), a);
+    Value* error = Select(big, Sub(rest, ErfcPositive(y)), difference);
     Value* d = Mul(error, Mul(Exp(Mul(y, y)), K(0.886226925452758013649083741671)));
     // y - d / (1 + y d)
     Value* next = Sub(y, Div(d, Fma(y, d, K(1))));
     y = next;
   }
   y = Select(Eq(a, K(1)), Inf(), y);
-  y = Select(Lt(a, K(0x1p-30)), Mul(a, K(0.886226925452758013649083741671)), y);
+  Value* second = Mul(a, K(0.886226925452758013649083741671));
+  y = Select(Lt(a, K(0x1p-30)), second, y);
   y = Select(b_.CreateFCmpUGT(a, K(1)), Nan(), y);
   return CopySign(y, x);
 }
@@ -97,8 +108,11 @@ Value* MathEmitter::SinPi(Value* x) {
   Value* f = Sub(x, Mul(n, K(0.5)));
   Value* r = Mul(f, K(kPi));
   Value* z = Mul(r, r);
-  Value* sine = Fma(Mul(z, r), Poly2(z, kSin64), r);
-  Value* cosine = Fma(Mul(z, z), Poly2(z, kCos64), Fma(z, K(-0.5), K(1)));
+  Value* poly = Poly2(z, kSin64);
+  Value* sine = Fma(Mul(z, r), poly, r);
+  Value* fma = Fma(z, K(-0.5), K(1));
+  Value* second = Poly2(z, kCos64);
+  Value* cosine = Fma(Mul(z, z), second, fma);
   Value* half = Mul(n, K(0.5));
   Value* odd = b_.CreateFCmpUNE(Floor(half), half);
   return Select(odd, cosine, sine);  // the sign does not matter to those who ask
@@ -121,7 +135,8 @@ Value* MathEmitter::LgammaPositive(Value* x) {
   Value* series = Mul(inverse, Poly(z, kStirling));
   Value* l = Log(y);
   // (y - 1/2)(log y - 1) + (log(2 pi) - 1) / 2 + ...
-  Value* r = Add(Fma(Sub(y, K(0.5)), Sub(l, K(1)), K(0.418938533204672741780329736406)), series);
+  Value* difference = Sub(l, K(1));
+  Value* r = Add(Fma(Sub(y, K(0.5)), difference, K(0.418938533204672741780329736406)), series);
   return Sub(r, Log(product));
 }
 
@@ -132,7 +147,8 @@ Value* MathEmitter::Lgamma(Value* x) {
   // Gamma(-a) = -pi / (sin(pi a) Gamma(a + 1))
   Value* reflected = Sub(Sub(K(1.14472988584940017414342735135), Log(Abs(SinPi(a)))), r);
   r = Select(negative, reflected, r);
-  Value* pole = And(b_.CreateFCmpOLE(x, K(0)), Eq(Floor(x), x));
+  Value* is_equal = Eq(Floor(x), x);
+  Value* pole = And(b_.CreateFCmpOLE(x, K(0)), is_equal);
   r = Select(pole, Inf(), r);
   r = Select(Eq(a, Inf()), Inf(), r);
   // Around its zeros at 1 and 2 the value is small: from there, lgamma(2 + t) = log(1 + t) + lgamma(1 + t).
@@ -140,9 +156,11 @@ Value* MathEmitter::Lgamma(Value* x) {
   Value* t = Sub(x, Select(second, K(2), K(1)));
   Value* near = Mul(t, Poly2(t, kLgamma64));
   near = Select(second, Add(Log1p(t), near), near);
-  r = Select(Lt(Abs(t), K(0.3)), Add(near, K(0)), r);  // + 0: not -0
+  Value* sum = Add(near, K(0));
+  r = Select(Lt(Abs(t), K(0.3)), sum, r);  // + 0: not -0
   // Near 0, -log(a) is all of it.
-  r = Select(Lt(a, K(0x1p-60)), Neg(Log(a)), r);
+  Value* second2 = Neg(Log(a));
+  r = Select(Lt(a, K(0x1p-60)), second2, r);
   return Select(IsNan(x), x, r);
 }
 
@@ -160,14 +178,18 @@ Value* MathEmitter::LgammaForFloat(Value* x) {
   static constexpr double kStirling[] = {1.0 / 12, -1.0 / 360, 1.0 / 1260, -1.0 / 1680, 1.0 / 1188};
   Value* inverse = Div(K(1), y);
   Value* series = Mul(inverse, Poly(Mul(inverse, inverse), kStirling));
-  Value* shifted = Add(Fma(Sub(y, K(0.5)), Sub(Log(y), K(1)), K(0.418938533204672741780329736406)), series);
+  Value* difference = Sub(Log(y), K(1));
+  Value* shifted = Add(Fma(Sub(y, K(0.5)), difference, K(0.418938533204672741780329736406)), series);
   Value* second = Gt(x, K(1.5));
   Value* t = Sub(x, Select(second, K(2), K(1)));
   Value* is_near = Lt(Abs(t), K(0.3));
   Value* z = Select(negative, Div(product, Abs(SinPi(a))), product);
-  Value* l = Log(Select(And(is_near, second), Sub(x, K(1)), z));
-  Value* r = Select(negative, Add(Sub(K(1.14472988584940017414342735135), shifted), l), Sub(shifted, l));
-  Value* pole = And(b_.CreateFCmpOLE(x, K(0)), Eq(Floor(x), x));
+  Value* second2 = Sub(x, K(1));
+  Value* l = Log(Select(And(is_near, second), second2, z));
+  Value* third = Sub(shifted, l);
+  Value* r = Select(negative, Add(Sub(K(1.14472988584940017414342735135), shifted), l), third);
+  Value* is_equal = Eq(Floor(x), x);
+  Value* pole = And(b_.CreateFCmpOLE(x, K(0)), is_equal);
   r = Select(Or(pole, Eq(a, Inf())), Inf(), r);
   Value* near = Mul(t, Poly2(t, kLgamma64));
   near = Select(second, Add(l, near), near);
@@ -189,24 +211,34 @@ Value* MathEmitter::Digamma(Value* x) {
                                        1.0 / 132, -691.0 / 32760, 1.0 / 12};
   Value* inverse = Div(K(1), y);
   Value* z = Mul(inverse, inverse);
-  Value* r = Sub(Sub(Sub(Log(y), Mul(inverse, K(0.5))), Mul(z, Poly(z, kSeries))), sum);
+  Value* product = Mul(z, Poly(z, kSeries));
+  Value* second = Mul(inverse, K(0.5));
+  Value* r = Sub(Sub(Sub(Log(y), second), product), sum);
   Value* f = Sub(x, Rint(x));
   Value* t = Mul(f, K(kPi));
   Value* w = Mul(t, t);
-  Value* sine = Fma(Mul(w, t), Poly2(w, kSin64), t);
-  Value* cosine = Fma(Mul(w, w), Poly2(w, kCos64), Fma(w, K(-0.5), K(1)));
+  Value* poly = Poly2(w, kSin64);
+  Value* sine = Fma(Mul(w, t), poly, t);
+  Value* fma = Fma(w, K(-0.5), K(1));
+  Value* second2 = Poly2(w, kCos64);
+  Value* cosine = Fma(Mul(w, w), second2, fma);
   // |t| may be up to pi/2, beyond the polynomials' pi/4: by the double angle.
   Value* h = Mul(t, K(0.5));
   w = Mul(h, h);
-  sine = Fma(Mul(w, h), Poly2(w, kSin64), h);
-  cosine = Fma(Mul(w, w), Poly2(w, kCos64), Fma(w, K(-0.5), K(1)));
+  Value* second3 = Poly2(w, kSin64);
+  sine = Fma(Mul(w, h), second3, h);
+  Value* third = Fma(w, K(-0.5), K(1));
+  Value* second4 = Poly2(w, kCos64);
+  cosine = Fma(Mul(w, w), second4, third);
   Value* s = Mul(Mul(K(2), sine), cosine);
-  Value* c = Mul(Sub(cosine, sine), Add(cosine, sine));
+  Value* second5 = Add(cosine, sine);
+  Value* c = Mul(Sub(cosine, sine), second5);
   Value* cotangent = Div(Mul(c, K(kPi)), s);
   r = Select(negative, Sub(r, cotangent), r);
   Value* pole = And(negative, Eq(Floor(x), x));
   r = Select(pole, Nan(), r);
-  r = Select(Eq(x, K(0)), CopySign(Inf(), Neg(x)), r);
+  Value* signed_value = CopySign(Inf(), Neg(x));
+  r = Select(Eq(x, K(0)), signed_value, r);
   r = Select(Eq(x, Inf()), Inf(), r);
   return Select(IsNan(x), x, r);
 }

@@ -85,7 +85,10 @@ llvm::Function* MathEmitter::ReduceLarge() {
   }
   Value* v[3];
   for (int i = 0; i < 3; ++i) v[i] = b.CreateIntrinsic(llvm::Intrinsic::fshl, {i64}, {w[i], w[i + 1], shift});
-  auto product = [&](Value* x) { return b.CreateMul(b.CreateZExt(x, i128), b.CreateZExt(mantissa, i128)); };
+  auto product = [&](Value* x) {
+    Value* wide = b.CreateZExt(mantissa, i128);
+    return b.CreateMul(b.CreateZExt(x, i128), wide);
+  };
   Value* sum = b.CreateShl(product(v[0]), 64);
   sum = b.CreateAdd(sum, product(v[1]));
   sum = b.CreateAdd(sum, b.CreateLShr(product(v[2]), 64));
@@ -97,8 +100,8 @@ llvm::Function* MathEmitter::ReduceLarge() {
   Value* high = b.CreateSIToFP(b.CreateTrunc(b.CreateAShr(rest, 64), i64), f64);
   // The upper half of the low word is as precise as needed.
   Value* low = b.CreateSIToFP(b.CreateLShr(b.CreateTrunc(rest, i64), 1), f64);
-  Value* fraction =
-      b.CreateFAdd(b.CreateFMul(high, ConstantFP::get(f64, 0x1p64)), b.CreateFMul(low, ConstantFP::get(f64, 2)));
+  Value* second = b.CreateFMul(low, ConstantFP::get(f64, 2));
+  Value* fraction = b.CreateFAdd(b.CreateFMul(high, ConstantFP::get(f64, 0x1p64)), second);
   b.CreateRet(b.CreateFMul(fraction, ConstantFP::get(f64, kPi / 2 * 0x1p-126)));
   return fn;
 }
@@ -120,7 +123,8 @@ void MathEmitter::FixLarge(Value* large, Value* x, Value** r, Value** q) {
     Value* y = b_.CreateCall(reduce, {a, at});
     // sin is odd: reduce -a to -r in quadrant -q.
     Value* negative = b_.CreateFCmpOLT(v, ConstantFP::get(f64, 0));
-    b_.CreateStore(b_.CreateSelect(negative, b_.CreateFNeg(y), y), b_.CreateGEP(f64, rs, lane));
+    Value* place = b_.CreateGEP(f64, rs, lane);
+    b_.CreateStore(b_.CreateSelect(negative, b_.CreateFNeg(y), y), place);
     Value* quadrant = b_.CreateLoad(i64, at);
     b_.CreateStore(b_.CreateSelect(negative, b_.CreateNeg(quadrant), quadrant), at);
   });
@@ -139,21 +143,26 @@ void MathEmitter::ReducePi(Value* x, Value** r, Value** q) {
   // n is of no use in large lanes; keep it in range.
   *q = ToInt(Select(large, K(0), n));
   FixLarge(And(large, Lt(Abs(x), Inf())), x, r, q);
-  *r = Select(b_.CreateFCmpULT(Abs(x), Inf()), Select(IsNan(x), Nan(), *r), Nan());
+  Value* chosen = Select(IsNan(x), Nan(), *r);
+  *r = Select(b_.CreateFCmpULT(Abs(x), Inf()), chosen, Nan());
 }
 
 Value* MathEmitter::SinCosTan64(ScalarOp op, Value* x) {
   Value *r, *q;
   ReducePi(x, &r, &q);
   Value* z = Mul(r, r);
-  Value* sine = Fma(Mul(z, r), Poly2(z, kSin64), r);
+  Value* poly = Poly2(z, kSin64);
+  Value* sine = Fma(Mul(z, r), poly, r);
   // 1 - z/2 + z^2 P(z), with what 1 - z/2 loses
   Value* half = Mul(z, K(0.5));
   Value* w = Sub(K(1), half);
-  Value* cosine = Add(w, Fma(Mul(z, z), Poly2(z, kCos64), Sub(Sub(K(1), w), half)));
+  Value* difference = Sub(Sub(K(1), w), half);
+  Value* second = Poly2(z, kCos64);
+  Value* cosine = Add(w, Fma(Mul(z, z), second, difference));
   Value* odd = b_.CreateICmpNE(b_.CreateAnd(q, KI(1)), KI(0));
   if (op == ScalarOp::kTan) {
-    Value* y = Div(Select(odd, Neg(cosine), sine), Select(odd, sine, cosine));
+    Value* chosen = Select(odd, sine, cosine);
+    Value* y = Div(Select(odd, Neg(cosine), sine), chosen);
     return Select(Eq(x, K(0)), x, y);
   }
   if (op == ScalarOp::kCos) q = b_.CreateAdd(q, KI(1));
@@ -170,7 +179,8 @@ Value* MathEmitter::SinCosTan32(ScalarOp op, Value* x) {
   Value* r = Fma(n, K(-0x1.921fb6p+0), x);
   r = Fma(n, K(0x1.777a5cp-25), r);
   r = Fma(n, K(0x1.ee5a3p-50), r);
-  Value* q = b_.CreateFPToSI(Select(b_.CreateFCmpULT(Abs(x), K(30000)), Select(IsNan(x), K(0), n), K(0)), bits_);
+  Value* chosen = Select(IsNan(x), K(0), n);
+  Value* q = b_.CreateFPToSI(Select(b_.CreateFCmpULT(Abs(x), K(30000)), chosen, K(0)), bits_);
   Type* f64 = t_->getWithNewType(b_.getDoubleTy());
   Type* i64 = t_->getWithNewType(b_.getInt64Ty());
   {
@@ -201,12 +211,16 @@ Value* MathEmitter::SinCosTan32(ScalarOp op, Value* x) {
     q = qp;
   }
   Value* z = Mul(r, r);
-  Value* sine = Fma(Mul(z, r), Poly(z, kSin32), r);
-  Value* cosine = Fma(Mul(z, z), Poly(z, kCos32), Fma(z, K(-0.5), K(1)));
+  Value* poly = Poly(z, kSin32);
+  Value* sine = Fma(Mul(z, r), poly, r);
+  Value* fma = Fma(z, K(-0.5), K(1));
+  Value* second = Poly(z, kCos32);
+  Value* cosine = Fma(Mul(z, z), second, fma);
   if (op == ScalarOp::kCos) q = b_.CreateAdd(q, KI(1));
   Value* odd = b_.CreateICmpNE(b_.CreateAnd(q, KI(1)), KI(0));
   if (op == ScalarOp::kTan) {
-    Value* y = Div(Select(odd, Neg(cosine), sine), Select(odd, sine, cosine));
+    Value* second2 = Select(odd, sine, cosine);
+    Value* y = Div(Select(odd, Neg(cosine), sine), second2);
     return Select(Eq(x, K(0)), x, y);
   }
   Value* y = Select(odd, cosine, sine);
@@ -219,7 +233,8 @@ Value* MathEmitter::ArcSine(ScalarOp op, Value* x) {
   Value* a = Abs(x);
   Value* big = Gt(a, K(0.5));
   // asin(a) = pi/2 - 2 asin(sqrt((1 - a) / 2)) above one half.
-  Value* z = Select(big, Mul(Sub(K(1), a), K(0.5)), Mul(a, a));
+  Value* product = Mul(a, a);
+  Value* z = Select(big, Mul(Sub(K(1), a), K(0.5)), product);
   Value* s = Select(big, Sqrt(z), a);
   Value* tail = is_double_ ? Poly2(z, kAsin64) : Poly(z, kAsin32);
   Value* p = Mul(Mul(z, s), tail);  // asin(s) = s + p
@@ -227,7 +242,8 @@ Value* MathEmitter::ArcSine(ScalarOp op, Value* x) {
   const double high = is_double_ ? kPi / 2 : 0x1.921fb6p+0;
   Value* twice = Mul(K(2), Add(s, p));
   if (op == ScalarOp::kAsin) {
-    Value* y = Select(big, Sub(K(high), Sub(twice, K(low))), Add(s, p));
+    Value* sum = Add(s, p);
+    Value* y = Select(big, Sub(K(high), Sub(twice, K(low))), sum);
     return CopySign(y, x);
   }
   Value* negative = Lt(x, K(0));
@@ -241,12 +257,14 @@ Value* MathEmitter::ArcSine(ScalarOp op, Value* x) {
 Value* MathEmitter::AtanPositive(Value* a) {
   const double eighth = 0.414213562373095048801688724210;
   Value* upper = Gt(a, K(2.41421356237309504880168872421));
-  Value* middle = And(Gt(a, K(eighth)), b_.CreateNot(upper));
+  Value* negated = b_.CreateNot(upper);
+  Value* middle = And(Gt(a, K(eighth)), negated);
   Value* top = Select(upper, K(-1), Select(middle, Sub(a, K(1)), a));
   Value* bottom = Select(upper, a, Select(middle, Add(a, K(1)), K(1)));
   Value* t = Div(top, bottom);
   Value* z = Mul(t, t);
-  Value* p = Mul(Mul(z, t), is_double_ ? Poly2(z, kAtan64) : Poly(z, kAtan32));
+  Value* poly = is_double_ ? Poly2(z, kAtan64) : Poly(z, kAtan32);
+  Value* p = Mul(Mul(z, t), poly);
   const double high = is_double_ ? kPi / 4 : 0x1.921fb6p-1;
   const double low = is_double_ ? 0x1.1a62633145c07p-55 : -0x1.777a5cp-26;
   Value* base = Select(upper, K(2 * high), Select(middle, K(high), K(0)));
@@ -257,8 +275,10 @@ Value* MathEmitter::AtanPositive(Value* a) {
 Value* MathEmitter::Atan2(Value* y, Value* x) {
   Value* ay = Abs(y);
   Value* ax = Abs(x);
-  Value* both_inf = And(Eq(ay, Inf()), Eq(ax, Inf()));
-  Value* both_zero = And(Eq(ay, K(0)), Eq(ax, K(0)));
+  Value* is_equal = Eq(ax, Inf());
+  Value* both_inf = And(Eq(ay, Inf()), is_equal);
+  Value* second = Eq(ax, K(0));
+  Value* both_zero = And(Eq(ay, K(0)), second);
   Value* ratio = Div(ay, ax);
   ratio = Select(both_inf, K(1), Select(both_zero, K(0), ratio));
   Value* t = AtanPositive(ratio);

@@ -51,7 +51,8 @@ absl::StatusOr<bool> Expander::ThinMatmul(NodeId n) {
     const ValueId left = e.Cast(a, compute), right = e.Cast(b, compute);
     ValueId sum;
     for (int64_t k = 0; k < *length; ++k) {
-      const ValueId product = e.Mul(e.Unsqueeze(e.Select(left, -1, k), -1), e.Unsqueeze(e.Select(right, -2, k), -2));
+      const ValueId unsqueezed = e.Unsqueeze(e.Select(right, -2, k), -2);
+      const ValueId product = e.Mul(e.Unsqueeze(e.Select(left, -1, k), -1), unsqueezed);
       // A sum begins at 0: it is never -0.
       sum = k == 0 ? e.AddN(product, 0.) : e.Add(sum, product);
     }
@@ -66,7 +67,8 @@ absl::StatusOr<bool> Expander::ThinMatmul(NodeId n) {
   if (sizes[1] != Expr(1) && !(length && *length <= kShortRow)) return false;
   Emit e(g_, n);
   const DType compute = OpMathType(*out.dtype);
-  const ValueId factors = e.Mul(e.Cast(a, compute), e.Cast(e.Transpose(b, 1, 2), compute));
+  const ValueId cast = e.Cast(e.Transpose(b, 1, 2), compute);
+  const ValueId factors = e.Mul(e.Cast(a, compute), cast);
   const ValueId sum = e.Cast(e.Sum(factors, {2}, true), *out.dtype);
   if (!e.ok()) return e.status();
   ReplaceWith(n, sum);

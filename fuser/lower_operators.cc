@@ -199,7 +199,8 @@ absl::StatusOr<int> Lowering::EvalLinspace(NodeId n, const Index& index) {
   end = b_->Cast(end, c);
   if (steps == Expr(1)) return Convert(start, t);
   const int i = b_->IndexValue(index[0]);
-  const int step = b_->Op(ScalarOp::kDiv, c, b_->Op(ScalarOp::kSub, c, end, start), b_->Cast(Size(steps - 1), c));
+  const int cast = b_->Cast(Size(steps - 1), c);
+  const int step = b_->Op(ScalarOp::kDiv, c, b_->Op(ScalarOp::kSub, c, end, start), cast);
   // Counted from the nearer end, as PyTorch does.
   const int low = b_->Op(ScalarOp::kAdd, c, start, b_->Op(ScalarOp::kMul, c, step, b_->Cast(i, c)));
   const int back = I64(ScalarOp::kSub, Size(steps - 1), i);
@@ -211,8 +212,10 @@ absl::StatusOr<int> Lowering::EvalLinspace(NodeId n, const Index& index) {
 absl::StatusOr<int> Lowering::EvalEye(NodeId n, const Index& index) {
   const DType t = g_.Dt(g_.Out(n));
   Affine difference = b_->Add(index[0], b_->Scale(index[1], Expr(-1)));
-  const int equal = b_->Op(ScalarOp::kEq, DType::kBool, b_->IndexValue(difference), b_->ConstInt(DType::kInt64, 0));
-  return Select(equal, Number(t, 1), Number(t, 0));
+  const int constant = b_->ConstInt(DType::kInt64, 0);
+  const int equal = b_->Op(ScalarOp::kEq, DType::kBool, b_->IndexValue(difference), constant);
+  const int number = Number(t, 0);
+  return Select(equal, Number(t, 1), number);
 }
 
 absl::StatusOr<int> Lowering::EvalTriangle(NodeId n, const Index& index, int guard) {
@@ -223,7 +226,8 @@ absl::StatusOr<int> Lowering::EvalTriangle(NodeId n, const Index& index, int gua
   const size_t r = index.size();
   Affine d = b_->Add(index[r - 1], b_->Scale(index[r - 2], Expr(-1)));
   const bool lower = g_.node(n).op.name() == op::kTril;
-  const int keep = b_->Op(lower ? ScalarOp::kLe : ScalarOp::kGe, DType::kBool, b_->IndexValue(d), Size(k));
+  const int fourth = Size(k);
+  const int keep = b_->Op(lower ? ScalarOp::kLe : ScalarOp::kGe, DType::kBool, b_->IndexValue(d), fourth);
   return Select(keep, v, Number(b_->TypeOf(v), 0));
 }
 

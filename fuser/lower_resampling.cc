@@ -41,7 +41,8 @@ absl::StatusOr<int> Lowering::Ratio(NodeId n, DType c, const Expr& in, const Exp
     s.constant = 1.0 / *scale;
     return b_->ScalarParam(c, std::move(s));
   }
-  return b_->Op(ScalarOp::kDiv, c, b_->Cast(Size(in), c), b_->Cast(Size(out), c));
+  const int cast = b_->Cast(Size(out), c);
+  return b_->Op(ScalarOp::kDiv, c, b_->Cast(Size(in), c), cast);
 }
 
 std::optional<int> Lowering::GoesBySizes(NodeId n, ValueId image) {
@@ -58,7 +59,8 @@ std::optional<int> Lowering::GoesBySizes(NodeId n, ValueId image) {
   if (const std::optional<bool> is_small = g_.graph().symbols.LessOrEqual(both, few)) {
     return *is_small ? std::optional<int>(-1) : std::nullopt;
   }
-  return b_->Op(ScalarOp::kLe, DType::kBool, Size(both), Size(few));
+  const int fourth = Size(few);
+  return b_->Op(ScalarOp::kLe, DType::kBool, Size(both), fourth);
 }
 
 absl::StatusOr<int> Lowering::EvalUpsampleNearest(NodeId n, const Index& index, int guard) {
@@ -102,7 +104,9 @@ absl::StatusOr<int> Lowering::EvalUpsampleNearest(NodeId n, const Index& index, 
 }
 
 int Lowering::IsEqual(const Expr& a, const Expr& b) {
-  return g_.graph().symbols.Equal(a, b) == true ? -1 : b_->Op(ScalarOp::kEq, DType::kBool, Size(a), Size(b));
+  if (g_.graph().symbols.Equal(a, b) == true) return -1;
+  const int size = Size(b);
+  return b_->Op(ScalarOp::kEq, DType::kBool, Size(a), size);
 }
 
 // A dim with as many elements as before is copied, whatever factor the call names.
@@ -129,10 +133,12 @@ absl::StatusOr<int> Lowering::EvalUpsampleLinear(NodeId n, const Index& index, i
     const int i = b_->Cast(b_->IndexValue(index[d]), c);
     int x;
     if (corners) {
-      x = out == Expr(1)
-              ? b_->Const(c, 0)
-              : b_->Op(ScalarOp::kMul, c,
-                       b_->Op(ScalarOp::kDiv, c, b_->Cast(Size(in - 1), c), b_->Cast(Size(Max(out - 1, 1)), c)), i);
+      if (out == Expr(1)) {
+        x = b_->Const(c, 0);
+      } else {
+        const int cast = b_->Cast(Size(Max(out - 1, 1)), c);
+        x = b_->Op(ScalarOp::kMul, c, b_->Op(ScalarOp::kDiv, c, b_->Cast(Size(in - 1), c), cast), i);
+      }
     } else {
       SMELT_ASSIGN_OR_RETURN(int ratio, Ratio(n, c, in, out, k, spatial));
       // It is rounded once, as in PyTorch's kernel: the rest of a large place is the weight.
@@ -143,7 +149,8 @@ absl::StatusOr<int> Lowering::EvalUpsampleLinear(NodeId n, const Index& index, i
     int low = I64(ScalarOp::kMin, b_->Cast(x, DType::kInt64), Size(in - 1));
     int high = I64(ScalarOp::kMin, I64(ScalarOp::kAdd, low, b_->ConstInt(DType::kInt64, 1)), Size(in - 1));
     int w = b_->Op(ScalarOp::kSub, c, x, b_->Cast(low, c));
-    w = b_->Op(ScalarOp::kMin, c, b_->Op(ScalarOp::kMax, c, w, b_->Const(c, 0)), b_->Const(c, 1));
+    const int constant = b_->Const(c, 1);
+    w = b_->Op(ScalarOp::kMin, c, b_->Op(ScalarOp::kMax, c, w, b_->Const(c, 0)), constant);
     if (!is_same) {
       const int copied = IsEqual(in, out);
       low = Select(copied, b_->IndexValue(index[d]), low);
@@ -163,8 +170,8 @@ absl::StatusOr<int> Lowering::EvalUpsampleLinear(NodeId n, const Index& index, i
   for (size_t k = spatial; k-- > 0;) {
     std::vector<int> next;
     for (size_t j = 0; j < values.size(); j += 2) {
-      next.push_back(b_->Op(ScalarOp::kAdd, c, b_->Op(ScalarOp::kMul, c, weight[k][0], values[j]),
-                            b_->Op(ScalarOp::kMul, c, weight[k][1], values[j + 1])));
+      const int fourth = b_->Op(ScalarOp::kMul, c, weight[k][1], values[j + 1]);
+      next.push_back(b_->Op(ScalarOp::kAdd, c, b_->Op(ScalarOp::kMul, c, weight[k][0], values[j]), fourth));
     }
     values = std::move(next);
   }

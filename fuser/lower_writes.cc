@@ -188,7 +188,8 @@ absl::StatusOr<Lowering::Write> Lowering::AlongDimWrite(NodeId n, DType t) {
     // PyTorch rounds alpha to the dtype first.
     const DType c = OpMathType(t);
     SMELT_ASSIGN_OR_RETURN(int a, ScalarInput(n, node.inputs[4], t));
-    w.value = b_->Op(ScalarOp::kMul, c, Convert(w.value, c), Convert(a, c));
+    const int converted = Convert(a, c);
+    w.value = b_->Op(ScalarOp::kMul, c, Convert(w.value, c), converted);
   }
   return w;
 }

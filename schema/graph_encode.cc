@@ -185,8 +185,9 @@ class Encoder {
       for (ValueId v : ids) {
         const Value& value = g.value(v);
         number[v.index] = static_cast<uint32_t>(values.size());
-        values.emplace_back(Name(value.name), InternType(value.type),
-                            value.expr ? static_cast<int32_t>(InternExpr(*value.expr)) : -1);
+        const int32_t expr = value.expr ? static_cast<int32_t>(InternExpr(*value.expr)) : -1;
+        const uint32_t type = InternType(value.type);
+        values.emplace_back(Name(value.name), type, expr);
       }
     };
     auto numbers_of = [&](absl::Span<const ValueId> ids) {
@@ -309,7 +310,8 @@ class Encoder {
     auto weights_vector = b_.CreateVector(weights);
     std::vector<Offset<fb::SizeGuard>> guards;
     for (const Graph::SizeGuard& guard : g.size_guards) {
-      guards.push_back(fb::CreateSizeGuard(b_, InternExpr(guard.holds), Intern(strings_, guard.text)));
+      const uint32_t text = Intern(strings_, guard.text);
+      guards.push_back(fb::CreateSizeGuard(b_, InternExpr(guard.holds), text));
     }
     auto guards_vector = b_.CreateVector(guards);
     return fb::CreateGraph(b_, name, inputs_vector, body, names_vector, values_vector, nodes_vector, blocks_vector,

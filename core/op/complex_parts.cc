@@ -9,7 +9,10 @@ namespace smelt {
 
 Parts ComplexParts::Mul(const Parts& a, const Parts& b) {
   const ValueId a_im = Im(a), b_im = Im(b);
-  return {e_.Sub(e_.Mul(a.re, b.re), e_.Mul(a_im, b_im)), e_.Add(e_.Mul(a.re, b_im), e_.Mul(a_im, b.re))};
+  const ValueId product = e_.Mul(a_im, b_im);
+  const ValueId difference = e_.Sub(e_.Mul(a.re, b.re), product);
+  const ValueId second = e_.Mul(a_im, b.re);
+  return {difference, e_.Add(e_.Mul(a.re, b_im), second)};
 }
 
 Parts ComplexParts::Div(const Parts& a, const Parts& b) {
@@ -21,17 +24,20 @@ Parts ComplexParts::Div(const Parts& a, const Parts& b) {
   const ValueId larger = e_.Where(by_re, b.re, b_im), smaller = e_.Where(by_re, b_im, b.re);
   const ValueId ratio = e_.Div(smaller, larger);
   const ValueId infinity = e_.Scalar(part_, std::numeric_limits<double>::infinity());
-  const ValueId scale =
-      e_.Where(by_zero, infinity, e_.Div(e_.Scalar(part_, 1), e_.Add(larger, e_.Mul(smaller, ratio))));
-  const ValueId re = e_.Where(by_re, e_.Add(a.re, e_.Mul(a_im, ratio)), e_.Add(e_.Mul(a.re, ratio), a_im));
-  const ValueId im = e_.Where(by_re, e_.Sub(a_im, e_.Mul(a.re, ratio)), e_.Sub(e_.Mul(a_im, ratio), a.re));
+  const ValueId sum = e_.Add(larger, e_.Mul(smaller, ratio));
+  const ValueId scale = e_.Where(by_zero, infinity, e_.Div(e_.Scalar(part_, 1), sum));
+  const ValueId third = e_.Add(e_.Mul(a.re, ratio), a_im);
+  const ValueId re = e_.Where(by_re, e_.Add(a.re, e_.Mul(a_im, ratio)), third);
+  const ValueId difference = e_.Sub(e_.Mul(a_im, ratio), a.re);
+  const ValueId im = e_.Where(by_re, e_.Sub(a_im, e_.Mul(a.re, ratio)), difference);
   return {e_.Mul(e_.Where(by_zero, a.re, re), scale), e_.Mul(e_.Where(by_zero, a_im, im), scale)};
 }
 
 Parts ComplexParts::Lerp(const Parts& a, const Parts& b, const Parts& weight) {
   const Parts way = Sub(b, a), from_a = Add(a, Mul(weight, way));
   const Parts from_b = Sub(b, Mul(way, Sub(Real(1), weight)));
-  const ValueId norm = e_.Add(e_.Square(weight.re), e_.Square(Im(weight)));
+  const ValueId square = e_.Square(Im(weight));
+  const ValueId norm = e_.Add(e_.Square(weight.re), square);
   return Where(e_.Op("aten::lt.Scalar", {norm, e_.Const(0.25)}), from_a, from_b);
 }
 
@@ -60,7 +66,8 @@ Parts ComplexParts::Sqrt(const Parts& a) {
   // of a.
   const ValueId im = Im(a), size = e_.Abs(a.re), zero = e_.Scalar(part_, 0);
   const ValueId larger = e_.Sqrt(e_.MulN(e_.Add(Abs({size, im}), size), 0.5));
-  const ValueId other = e_.Where(e_.EqN(larger, 0), zero, e_.Div(e_.MulN(e_.Abs(im), 0.5), larger));
+  const ValueId quotient = e_.Div(e_.MulN(e_.Abs(im), 0.5), larger);
+  const ValueId other = e_.Where(e_.EqN(larger, 0), zero, quotient);
   const ValueId right = e_.Op("aten::ge.Scalar", {a.re, e_.Const(int64_t{0})});
   const ValueId infinite = e_.Op("aten::isinf", {im});
   const ValueId infinity = e_.Scalar(part_, std::numeric_limits<double>::infinity());
@@ -75,9 +82,15 @@ Parts ComplexParts::PowNumber(const Parts& a, double exponent) {
   if (exponent == 2) return Mul(a, a);
   if (exponent == 3) return Mul(Mul(a, a), a);
   if (exponent == 0.5) return Sqrt(a);
-  if (exponent == -0.5) return Div(Real(1), Sqrt(a));
+  if (exponent == -0.5) {
+    const Parts root = Sqrt(a);
+    return Div(Real(1), root);
+  }
   if (exponent == -1) return Div(Real(1), a);
-  if (exponent == -2) return Div(Real(1), Mul(a, a));
+  if (exponent == -2) {
+    const Parts product = Mul(a, a);
+    return Div(Real(1), product);
+  }
   // Leaves out the products with an imaginary part of 0, which would be NaN next to infinities.
   const Parts log = Log(a);
   const Parts power = Exp({e_.MulN(log.re, exponent), e_.MulN(log.im, exponent)});
@@ -100,7 +113,10 @@ using Z = ComplexParts;
 Parts Products(Z& z, const Parts& a, const char* f, const char* g, const char* h, const char* k) {
   Emit& e = z.emit();
   const ValueId im = z.Im(a);
-  return {e.Mul(e.Op(f, {a.re}), e.Op(g, {im})), z.NoneOf(im, e.Mul(e.Op(h, {a.re}), e.Op(k, {im})))};
+  const ValueId second = e.Op(g, {im});
+  const ValueId product = e.Mul(e.Op(f, {a.re}), second);
+  const ValueId second2 = e.Op(k, {im});
+  return {product, z.NoneOf(im, e.Mul(e.Op(h, {a.re}), second2))};
 }
 
 Parts Cos(Z& z, const Parts& a) {

@@ -24,14 +24,24 @@ class ComplexParts {
   // of zero.
   ValueId Im(const Parts& a) { return a.im.valid() ? a.im : e_.Scalar(part_, 0); }
 
-  Parts Add(const Parts& a, const Parts& b) { return {e_.Add(a.re, b.re), e_.Add(Im(a), Im(b))}; }
-  Parts Sub(const Parts& a, const Parts& b) { return {e_.Sub(a.re, b.re), e_.Sub(Im(a), Im(b))}; }
+  Parts Add(const Parts& a, const Parts& b) {
+    const ValueId sum = e_.Add(a.re, b.re);
+    const ValueId im = Im(b);
+    return {sum, e_.Add(Im(a), im)};
+  }
+  Parts Sub(const Parts& a, const Parts& b) {
+    const ValueId difference = e_.Sub(a.re, b.re);
+    const ValueId im = Im(b);
+    return {difference, e_.Sub(Im(a), im)};
+  }
   Parts Neg(const Parts& a) { return {e_.Neg(a.re), e_.Neg(Im(a))}; }
   Parts Mul(const Parts& a, const Parts& b);
   Parts Div(const Parts& a, const Parts& b);
   Parts Scale(const Parts& a, double s) { return {e_.MulN(a.re, s), e_.MulN(Im(a), s)}; }
   Parts Where(ValueId c, const Parts& a, const Parts& b) {
-    return {e_.Where(c, a.re, b.re), e_.Where(c, Im(a), Im(b))};
+    const ValueId chosen = e_.Where(c, a.re, b.re);
+    const ValueId im = Im(b);
+    return {chosen, e_.Where(c, Im(a), im)};
   }
   // Counted from the nearer end, which a weight's absolute value decides.
   Parts Lerp(const Parts& a, const Parts& b, const Parts& weight);

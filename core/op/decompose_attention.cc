@@ -59,7 +59,8 @@ absl::StatusOr<ValueId> Scores(Emit& e, const OpCall& call, ValueId q, ValueId k
     const ValueId none = e.None();
     const Expr l = sq[rank - 2], s = e.Sizes(k)[e.Rank(k) - 2];
     const ValueId ones = e.Op("aten::ones", {e.Ints({l, s}), e.Const(ScalarTypeOf(DType::kBool)), none, none, none});
-    scores = e.Where(e.Op("aten::tril", {ones, e.Const(int64_t{0})}), scores, e.Scalar(c, -kInf));
+    const ValueId scalar = e.Scalar(c, -kInf);
+    scores = e.Where(e.Op("aten::tril", {ones, e.Const(int64_t{0})}), scores, scalar);
   }
   if (!e.ok()) return e.status();
   return scores;
@@ -92,7 +93,8 @@ Values ScaledDotProductAttentionForCpu(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(const ValueId scores, Scores(e, call, call.arg(0).value, call.arg(1).value, &scale));
   ValueId sums = e.Op("aten::logsumexp", {scores, e.Dims({-1}), e.Const(false)});
   // The logsumexp of a fully masked row is 0. In memory the heads come after the length.
-  sums = e.Where(e.EqN(sums, -kInf), e.Fill(sums, 0), sums);
+  const ValueId filled = e.Fill(sums, 0);
+  sums = e.Where(e.EqN(sums, -kInf), filled, sums);
   if (e.ok() && e.Rank(sums) == 3) sums = e.Transpose(e.Contiguous(e.Transpose(sums, 1, 2)), 1, 2);
   return std::vector<ValueId>{Attended(e, scores, call.arg(2).value), sums};
 }

@@ -16,8 +16,8 @@ Values SoftmaxBackward(Emit& e, const OpCall& call, bool log) {
   ValueId grad = ToCompute(e, call.arg(0).value), out = ToCompute(e, call.arg(1).value);
   SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetInt("dim"));
   dim = WrapDim(dim, e.Rank(grad));
-  ValueId r = log ? e.Sub(grad, e.Mul(e.Exp(out), e.Sum(grad, {dim}, true)))
-                  : e.Mul(e.Sub(grad, e.Sum(e.Mul(grad, out), {dim}, true)), out);
+  const ValueId sum = e.Sum(log ? grad : e.Mul(grad, out), {dim}, true);
+  ValueId r = log ? e.Sub(grad, e.Mul(e.Exp(out), sum)) : e.Mul(e.Sub(grad, sum), out);
   return std::vector<ValueId>{e.Cast(r, t)};
 }
 Values LogSoftmaxBackwardData(Emit& e, const OpCall& call) { return SoftmaxBackward(e, call, true); }
@@ -89,8 +89,10 @@ Values BatchNormBackward(Emit& e, const OpCall& call) {
   ValueId gx;
   if (train) {
     ValueId a = e.DivBy(grad_sum, n);
-    ValueId b = e.Mul(e.DivBy(dot, n), e.Square(inv));
-    gx = e.Mul(e.Mul(e.Sub(e.Sub(grad, a), e.Mul(centered, b)), inv), w);
+    const ValueId square = e.Square(inv);
+    ValueId b = e.Mul(e.DivBy(dot, n), square);
+    const ValueId product = e.Mul(centered, b);
+    gx = e.Mul(e.Mul(e.Sub(e.Sub(grad, a), product), inv), w);
   } else {
     gx = e.Mul(e.Mul(grad, inv), w);
   }
@@ -112,7 +114,8 @@ Values LayerNormBackward(Emit& e, const OpCall& call) {
   ValueId gw = call.arg(5).IsTensor() ? e.Mul(grad, e.Cast(call.arg(5).value, e.DTypeOf(x))) : grad;
   const Expr n = e.Count(x, in_dims);
   ValueId a = e.DivBy(e.Sum(gw, in_dims, true), n), b = e.DivBy(e.Sum(e.Mul(gw, xhat), in_dims, true), n);
-  ValueId gx = e.Mul(e.Sub(e.Sub(gw, a), e.Mul(xhat, b)), rstd);
+  const ValueId product = e.Mul(xhat, b);
+  ValueId gx = e.Mul(e.Sub(e.Sub(gw, a), product), rstd);
   const DType wt = call.arg(5).IsTensor() ? e.DTypeOf(call.arg(5).value) : t;
   auto reduce = [&](ValueId v) { return out_dims.empty() ? v : e.Sum(v, out_dims, false); };
   return std::vector<ValueId>{e.Cast(gx, t), e.Cast(reduce(e.Mul(grad, xhat)), wt), e.Cast(reduce(grad), wt)};
@@ -288,7 +291,8 @@ Values UnfoldBackward(Emit& e, const OpCall& call) {
   flat[dim] = windows * size;
   const ValueId parts = e.Reshape(e.Op("aten::movedim.int", {grad, e.Const(int64_t{-1}), e.Const(dim + 1)}), flat);
   const ValueId first = e.Op("aten::mul.Scalar", {Range(e, windows), e.Size(step)});
-  const ValueId at = e.Reshape(e.Add(e.Unsqueeze(first, 1), Range(e, size)), {windows * size});
+  const ValueId range = Range(e, size);
+  const ValueId at = e.Reshape(e.Add(e.Unsqueeze(first, 1), range), {windows * size});
   const ValueId zeros = e.Full(e.DTypeOf(grad), sizes, 0);
   return std::vector<ValueId>{e.Op("aten::index_add", {zeros, e.Const(dim), at, parts, e.Const(int64_t{1})})};
 }
@@ -329,7 +333,8 @@ Values SoftMarginLossBackward(Emit& e, const OpCall& call) {
   const ValueId self = call.arg(1).value, target = call.arg(2).value;
   SMELT_ASSIGN_OR_RETURN(int64_t reduction, call.GetInt("reduction"));
   const ValueId z = e.Exp(e.Mul(e.Neg(target), self));
-  ValueId g = e.Div(e.Mul(e.Neg(target), z), e.AddN(z, 1));
+  const ValueId shifted = e.AddN(z, 1);
+  ValueId g = e.Div(e.Mul(e.Neg(target), z), shifted);
   if (reduction == 1) g = e.DivBy(g, Product(e.Sizes(self)));
   return std::vector<ValueId>{e.Mul(g, call.arg(0).value)};
 }
@@ -379,7 +384,8 @@ Values MaskedScatterBackward(Emit& e, const OpCall& call) {
 Values CdistBackward(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(double p, call.GetDouble("p"));
   const ValueId grad = e.Unsqueeze(call.arg(0).value, -1), dist = e.Unsqueeze(call.arg(4).value, -1);
-  const ValueId d = e.Sub(e.Unsqueeze(call.arg(1).value, -2), e.Unsqueeze(call.arg(2).value, -3));
+  const ValueId unsqueezed = e.Unsqueeze(call.arg(2).value, -3);
+  const ValueId d = e.Sub(e.Unsqueeze(call.arg(1).value, -2), unsqueezed);
   if (!e.ok()) return e.status();
   const ValueId sign = e.Op("aten::sign", {d}), nothing = e.EqN(dist, 0);
   ValueId g;
@@ -389,13 +395,20 @@ Values CdistBackward(Emit& e, const OpCall& call) {
     g = e.Mul(grad, sign);
   } else if (std::isinf(p)) {
     const ValueId is_largest = e.Op("aten::eq.Tensor", {e.Abs(d), dist});
-    g = e.Where(is_largest, e.Mul(grad, sign), e.Fill(d, 0));
+    const ValueId filled = e.Fill(d, 0);
+    g = e.Where(is_largest, e.Mul(grad, sign), filled);
   } else if (p == 2) {
-    g = e.Where(nothing, e.Fill(d, 0), e.Mul(grad, e.Div(d, dist)));
+    const ValueId product = e.Mul(grad, e.Div(d, dist));
+    g = e.Where(nothing, e.Fill(d, 0), product);
   } else {
     const ValueId part = e.Mul(sign, e.PowN(e.Abs(d), p - 1));
-    g = e.Where(nothing, e.Fill(d, 0), e.Mul(e.Mul(part, grad), e.PowN(dist, 1 - p)));
-    if (p < 1) g = e.Where(e.EqN(d, 0), e.Fill(d, 0), g);
+    const ValueId power = e.PowN(dist, 1 - p);
+    const ValueId product = e.Mul(e.Mul(part, grad), power);
+    g = e.Where(nothing, e.Fill(d, 0), product);
+    if (p < 1) {
+      const ValueId filled = e.Fill(d, 0);
+      g = e.Where(e.EqN(d, 0), filled, g);
+    }
   }
   if (!e.ok()) return e.status();
   if (e.Rank(g) < 2) return call.Error("operands of 2 or more dims are expected");

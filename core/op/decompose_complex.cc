@@ -45,20 +45,31 @@ class ComplexRule {
       // Follows PyTorch, for any alpha: an infinite part makes the other part NaN.
       out = Make(z_.Add(a, z_.Mul(b, z_.Real(name == "aten::add" ? alpha : -alpha))));
     } else if (name == "aten::mul") {
-      out = Make(z_.Mul(Arg(0), Arg(1)));
+      const Parts arg = Arg(1);
+      out = Make(z_.Mul(Arg(0), arg));
     } else if (name == "aten::div" && call_.IsNone("rounding_mode")) {
-      out = Make(z_.Div(Arg(0), Arg(1)));
+      const Parts arg = Arg(1);
+      out = Make(z_.Div(Arg(0), arg));
     } else if (name == "aten::addcmul" || name == "aten::addcdiv") {
-      const Parts scaled = z_.Mul(call_.IsNone("value") ? z_.Real(1) : Arg(3), Arg(1));
-      out = Make(z_.Add(Arg(0), name == "aten::addcmul" ? z_.Mul(scaled, Arg(2)) : z_.Div(scaled, Arg(2))));
+      const Parts arg = Arg(1);
+      const Parts scaled = z_.Mul(call_.IsNone("value") ? z_.Real(1) : Arg(3), arg);
+      const Parts product = name == "aten::addcmul" ? z_.Mul(scaled, Arg(2)) : z_.Div(scaled, Arg(2));
+      out = Make(z_.Add(Arg(0), product));
     } else if (name == "aten::lerp") {
-      out = Make(z_.Lerp(Arg(0), Arg(1), Arg(2)));
+      const Parts arg = Arg(2);
+      const Parts second = Arg(1);
+      out = Make(z_.Lerp(Arg(0), second, arg));
     } else if (name == "aten::pow") {
       const OpArg& exponent = call_.arg(1);
       const bool number = exponent.IsScalar() && exponent.kind != OpArg::Kind::kComplex;
       // The formula depends on the value of the exponent.
       if (number && !IsConstant(exponent)) return call_.Unsupported("an exponent that is known only at run time");
-      out = Make(number ? z_.PowNumber(Arg(0), exponent.number) : z_.Pow(Arg(0), Arg(1)));
+      if (number) {
+        out = Make(z_.PowNumber(Arg(0), exponent.number));
+      } else {
+        const Parts second = Arg(1);
+        out = Make(z_.Pow(Arg(0), second));
+      }
     } else if (name == "aten::abs") {
       out = z_.Abs(Arg(0));
     } else if (name == "aten::angle") {
@@ -74,7 +85,8 @@ class ComplexRule {
     } else if (name == "aten::_to_copy" || name == "prims::convert_element_type") {
       out = AsReal(Arg(0));
     } else if (name == "aten::eq" || name == "aten::ne") {
-      out = z_.IsEqual(Arg(0), Arg(1));
+      const Parts arg = Arg(1);
+      out = z_.IsEqual(Arg(0), arg);
       if (name == "aten::ne") out = e_.Op("aten::logical_not", {out});
     } else if (name == "aten::logical_not") {
       out = e_.Op("aten::logical_not", {z_.IsTrue(Arg(0))});
@@ -98,9 +110,11 @@ class ComplexRule {
     } else if (name == "aten::prod" || name == "aten::cumprod") {
       SMELT_ASSIGN_OR_RETURN(out, Product(Arg(0), name == "aten::cumprod"));
     } else if (name == "aten::where" && call_.args().size() == 3) {
-      out = Make(z_.Where(call_.arg(0).value, Arg(1), Arg(2)));
+      const Parts third = Arg(2);
+      out = Make(z_.Where(call_.arg(0).value, Arg(1), third));
     } else if (name == "aten::masked_fill") {
-      out = Make(z_.Where(call_.arg(1).value, Arg(2), Arg(0)));
+      const Parts third = Arg(0);
+      out = Make(z_.Where(call_.arg(1).value, Arg(2), third));
     } else if (name == "aten::copy" && !complex_result) {
       out = AsReal(Arg(1));
     } else if (name == "aten::copy" || name == "aten::fill") {
@@ -137,7 +151,11 @@ class ComplexRule {
     } else if (name == "aten::mm" || name == "aten::bmm") {
       const Parts a = Arg(0), b = Arg(1);
       auto mm = [&](ValueId x, ValueId y) { return e_.Op(name, {e_.Contiguous(x), e_.Contiguous(y)}); };
-      out = Make({e_.Sub(mm(a.re, b.re), mm(z_.Im(a), z_.Im(b))), e_.Add(mm(a.re, z_.Im(b)), mm(z_.Im(a), b.re))});
+      const ValueId im = z_.Im(b);
+      const ValueId second = mm(z_.Im(a), im);
+      const ValueId difference = e_.Sub(mm(a.re, b.re), second);
+      const ValueId second2 = mm(z_.Im(a), b.re);
+      out = Make({difference, e_.Add(mm(a.re, z_.Im(b)), second2)});
     } else if (name == "aten::convolution") {
       // Computes products of the parts, as of matrices; the added operand is added only once.
       if (!complex_result) return false;
@@ -152,8 +170,11 @@ class ComplexRule {
         args[2] = plus.valid() ? e_.Contiguous(plus) : none;
         return e_.Op("aten::convolution", args);
       };
-      out = Make({e_.Sub(convolve(x.re, w.re, bias.re), convolve(z_.Im(x), z_.Im(w), ValueId())),
-                  e_.Add(convolve(x.re, z_.Im(w), bias.im), convolve(z_.Im(x), w.re, ValueId()))});
+      const ValueId second = z_.Im(w);
+      const ValueId second2 = convolve(z_.Im(x), second, ValueId());
+      const ValueId difference = e_.Sub(convolve(x.re, w.re, bias.re), second2);
+      const ValueId second3 = convolve(z_.Im(x), w.re, ValueId());
+      out = Make({difference, e_.Add(convolve(x.re, z_.Im(w), bias.im), second3)});
     } else if (name == "aten::constant_pad_nd") {
       const OpArg& given = call_.arg(2);
       if (!IsConstant(given)) return call_.Unsupported("a number that is known only at run time beside complex ones");
@@ -186,7 +207,9 @@ class ComplexRule {
         return e_.Op("aten::index_fill.int_Tensor", {part, g_.node(n_).inputs[1], g_.node(n_).inputs[2], with});
       };
       if (!e_.ok()) return e_.status();
-      out = Make({fill(x.re, value.re), fill(z_.Im(x), z_.Im(value))});
+      const ValueId first = fill(x.re, value.re);
+      const ValueId im = z_.Im(value);
+      out = Make({first, fill(z_.Im(x), im)});
     } else if (name == "aten::cumsum") {
       const Parts a = Arg(0);
       const auto sum = [&](ValueId part) { return e_.Op("aten::cumsum", {part, g_.node(n_).inputs[1], e_.None()}); };

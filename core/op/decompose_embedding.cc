@@ -89,7 +89,8 @@ Maxima MaximaOfBags(Emit& e, ValueId rows, ValueId indices, ValueId bag, ValueId
   auto both = [&](ValueId a, ValueId b) { return e.Op("aten::logical_and", {a, b}); };
   // Returns the first wanted position of each bag and column.
   auto first = [&](ValueId wanted) {
-    const ValueId at = e.Where(wanted, e.Unsqueeze(Range(e, n), 1), e.Scalar(DType::kInt64, kNowhere));
+    const ValueId scalar = e.Scalar(DType::kInt64, kNowhere);
+    const ValueId at = e.Where(wanted, e.Unsqueeze(Range(e, n), 1), scalar);
     return reduced(e.Full(DType::kInt64, {bags, width}, kNowhere), at, "amin");
   };
   const ValueId counted = e.Expand(e.Unsqueeze(is_counted, 1), {n, width});
@@ -240,7 +241,8 @@ Values PerSampleWeightsBackward(Emit& e, const OpCall& call) {
     return call.Unsupported("indices of this rank");
   if (e.Rank(weight) != 2) return call.Error("a weight of 2 dims is expected");
   const ValueId bag = BagOfEach(e, e.Slice(offsets, 0, 0, e.Sizes(grad)[0]), e.Sizes(indices)[0]);
-  const ValueId dots = e.Sum(e.Mul(Rows(e, grad, bag), Rows(e, weight, indices)), {1}, false);
+  const ValueId rows = Rows(e, weight, indices);
+  const ValueId dots = e.Sum(e.Mul(Rows(e, grad, bag), rows), {1}, false);
   return std::vector<ValueId>{e.Cast(WithoutPadding(e, dots, indices, padding), e.DTypeOf(call.arg(0).value))};
 }
 

@@ -37,7 +37,8 @@ Values Logarithm(Emit& e, const OpCall& call) {
   const std::vector<ValueId> r = e.Multi("aten::_linalg_slogdet", {call.arg(0).value}, 4);
   if (!e.ok()) return e.status();
   if (IsComplex(e.DTypeOf(r[0]))) return First(e.Add(e.Log(r[0]), r[1]));
-  return First(e.Where(e.EqN(r[0], -1), e.Fill(r[1], std::numeric_limits<double>::quiet_NaN()), r[1]));
+  const ValueId filled = e.Fill(r[1], std::numeric_limits<double>::quiet_NaN());
+  return First(e.Where(e.EqN(r[0], -1), filled, r[1]));
 }
 
 Values Solve(Emit& e, const OpCall& call) {
@@ -249,8 +250,10 @@ Values PseudoInverse(Emit& e, const OpCall& call) {
   const std::vector<ValueId> r = SingularOf(e, a, false, true);
   if (!e.ok()) return e.status();
   SMELT_ASSIGN_OR_RETURN(ValueId threshold, Threshold(e, call, a, r[1]));
-  const ValueId inverse = e.WhereN(e.Op("aten::gt.Tensor", {r[1], threshold}), e.Op("aten::reciprocal", {r[1]}), 0);
-  return First(e.Op("aten::matmul", {e.Mul(Adjoint(e, r[2]), e.Unsqueeze(inverse, -2)), Adjoint(e, r[0])}));
+  const ValueId second = e.Op("aten::reciprocal", {r[1]});
+  const ValueId inverse = e.WhereN(e.Op("aten::gt.Tensor", {r[1], threshold}), second, 0);
+  const ValueId unsqueezed = e.Unsqueeze(inverse, -2);
+  return First(e.Op("aten::matmul", {e.Mul(Adjoint(e, r[2]), unsqueezed), Adjoint(e, r[0])}));
 }
 
 }  // namespace

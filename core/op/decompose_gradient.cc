@@ -25,22 +25,29 @@ struct Lines {
   // Returns the weighted sum of the three elements from `first` on; the weights are numbers or tensors.
   ValueId Three(int64_t first, ValueId a, ValueId b, ValueId c) const {
     const auto one = [&](int64_t i) { return (*this)(first + i, first + i + 1); };
-    return e.Add(e.Add(e.Mul(a, one(0)), e.Mul(b, one(1))), e.Mul(c, one(2)));
+    const ValueId product = e.Mul(c, one(2));
+    const ValueId second = e.Mul(b, one(1));
+    return e.Add(e.Add(e.Mul(a, one(0)), second), product);
   }
 };
 
 // Returns the gradient at points that are `step` apart.
 ValueId Uniform(const Lines& x, double step, int64_t order) {
   Emit& e = x.e;
-  const ValueId inside = e.DivN(e.DivN(e.Sub(x(2, 0), x(0, -2)), step), 2);
+  const ValueId second = x(0, -2);
+  const ValueId inside = e.DivN(e.DivN(e.Sub(x(2, 0), second), step), 2);
   ValueId first, last;
   if (order == 1) {
-    first = e.Sub(x(1, 2), x(0, 1));
-    last = e.Sub(x(-1, 0), x(-2, -1));
+    const ValueId second2 = x(0, 1);
+    first = e.Sub(x(1, 2), second2);
+    const ValueId second3 = x(-2, -1);
+    last = e.Sub(x(-1, 0), second3);
   } else {
     const auto three = [&](int64_t at, double a, double b, double c) {
       const auto one = [&](int64_t i, double f) { return e.MulN(x(at + i, at + i + 1), f); };
-      return e.Add(e.Add(one(0, a), one(1, b)), one(2, c));
+      const ValueId second2 = one(2, c);
+      const ValueId second3 = one(1, b);
+      return e.Add(e.Add(one(0, a), second3), second2);
     };
     first = three(0, -1.5, 2, -.5);
     last = three(-3, .5, -2, 1.5);
@@ -52,7 +59,8 @@ ValueId Uniform(const Lines& x, double step, int64_t order) {
 ValueId AtCoordinates(const Lines& x, ValueId coordinates, int64_t order) {
   Emit& e = x.e;
   const Lines c{e, coordinates, 0, x.size};
-  const ValueId steps = e.Sub(c(1, 0), c(0, -1));
+  const ValueId second = c(0, -1);
+  const ValueId steps = e.Sub(c(1, 0), second);
   const Lines step{e, steps, 0, x.size - 1};
   // Returns a vector along the dim, to be multiplied by lines.
   const auto along = [&](ValueId v) {
@@ -61,26 +69,37 @@ ValueId AtCoordinates(const Lines& x, ValueId coordinates, int64_t order) {
     return e.Reshape(v, sizes);
   };
   const ValueId left = step(0, -1), right = step(1, 0), both = e.Add(left, right);
-  const ValueId a = along(e.Div(e.Neg(right), e.Mul(left, both)));
-  const ValueId b = along(e.Div(e.Sub(right, left), e.Mul(left, right)));
+  const ValueId product = e.Mul(left, both);
+  const ValueId a = along(e.Div(e.Neg(right), product));
+  const ValueId second2 = e.Mul(left, right);
+  const ValueId b = along(e.Div(e.Sub(right, left), second2));
   const ValueId d = along(e.Div(left, e.Mul(right, both)));
-  const ValueId inside = e.Add(e.Add(e.Mul(a, x(0, -2)), e.Mul(b, x(1, -1))), e.Mul(d, x(2, 0)));
+  const ValueId second3 = e.Mul(d, x(2, 0));
+  const ValueId second4 = e.Mul(b, x(1, -1));
+  const ValueId inside = e.Add(e.Add(e.Mul(a, x(0, -2)), second4), second3);
   if (order == 1) {
-    return e.Cat({e.Div(e.Sub(x(1, 2), x(0, 1)), along(step(0, 1))), inside,
-                  e.Div(e.Sub(x(-1, 0), x(-2, -1)), along(step(-1, 0)))},
-                 x.dim);
+    const ValueId second5 = along(step(0, 1));
+    const ValueId second6 = x(0, 1);
+    const ValueId quotient = e.Div(e.Sub(x(1, 2), second6), second5);
+    const ValueId second7 = along(step(-1, 0));
+    const ValueId second8 = x(-2, -1);
+    return e.Cat({quotient, inside, e.Div(e.Sub(x(-1, 0), second8), second7)}, x.dim);
   }
   // Takes the outermost step and the one next to it. The last end mirrors the first one.
   const auto end = [&](ValueId outer, ValueId inner, ValueId* near, ValueId* middle, ValueId* far) {
     const ValueId sum = e.Add(outer, inner);
-    *near = along(e.Div(e.Add(e.MulN(outer, 2), inner), e.Mul(outer, sum)));
+    const ValueId second5 = e.Mul(outer, sum);
+    *near = along(e.Div(e.Add(e.MulN(outer, 2), inner), second5));
     *middle = along(e.Div(sum, e.Mul(outer, inner)));
     *far = along(e.Div(outer, e.Mul(inner, sum)));
   };
   ValueId near, middle, far;
-  end(step(0, 1), step(1, 2), &near, &middle, &far);
-  const ValueId first = x.Three(0, e.Neg(near), middle, e.Neg(far));
-  end(step(-1, 0), step(-2, -1), &near, &middle, &far);
+  const ValueId second5 = step(1, 2);
+  end(step(0, 1), second5, &near, &middle, &far);
+  const ValueId negative = e.Neg(far);
+  const ValueId first = x.Three(0, e.Neg(near), middle, negative);
+  const ValueId second6 = step(-2, -1);
+  end(step(-1, 0), second6, &near, &middle, &far);
   return e.Cat({first, inside, x.Three(-3, far, e.Neg(middle), near)}, x.dim);
 }
 

@@ -100,7 +100,8 @@ class GridSampler {
     const ValueId extra = e_.Op("aten::fmod.Tensor", {from, span});
     const ValueId flips = Floor(e_, e_.Div(from, span));
     const ValueId even = e_.EqN(e_.Op("aten::fmod.Scalar", {flips, e_.Const(2.0)}), 0);
-    return e_.Where(even, e_.Add(extra, low), e_.Add(e_.Sub(span, extra), low));
+    const ValueId sum = e_.Add(e_.Sub(span, extra), low);
+    return e_.Where(even, e_.Add(extra, low), sum);
   }
 
   // Returns the input with its spatial dims flattened into one; a copy where its rows are not adjacent in memory.
@@ -124,8 +125,8 @@ class GridSampler {
   Located Locate(const std::vector<ValueId>& at) {
     ValueId inside;
     for (size_t k = 0; k < at.size(); ++k) {
-      const ValueId in = And(e_, e_.Op("aten::ge.Scalar", {at[k], e_.Const(int64_t{0})}),
-                             e_.Op("aten::lt.Scalar", {at[k], e_.Size(Size(k))}));
+      const ValueId third = e_.Op("aten::lt.Scalar", {at[k], e_.Size(Size(k))});
+      const ValueId in = And(e_, e_.Op("aten::ge.Scalar", {at[k], e_.Const(int64_t{0})}), third);
       inside = inside.valid() ? And(e_, inside, in) : in;
     }
     ValueId place;  // in an image whose rows are adjacent
@@ -200,14 +201,16 @@ ValueId GridSampler::PaddingSlope(ValueId v, const Expr& size) {
     if (twice_low == twice_high) return e_.MulN(v, 0);
     const auto half = [&](const Expr& n) { return e_.MulN(AddE(e_.Fill(v, 0), n), 0.5); };
     const ValueId from = e_.Sub(v, half(twice_low));
-    const ValueId flips = Floor(e_, e_.Div(e_.Abs(from), half(twice_high - twice_low)));
+    const ValueId second = half(twice_high - twice_low);
+    const ValueId flips = Floor(e_, e_.Div(e_.Abs(from), second));
     const ValueId odd = e_.Op("aten::ne.Scalar", {e_.Op("aten::fmod.Scalar", {flips, e_.Const(2.0)}), e_.Const(0.0)});
     const ValueId before = e_.Op("aten::lt.Scalar", {from, e_.Const(0.0)});
-    slope = e_.Where(e_.Op("aten::ne.Tensor", {odd, before}), e_.Neg(one), one);
+    const ValueId negative = e_.Neg(one);
+    slope = e_.Where(e_.Op("aten::ne.Tensor", {odd, before}), negative, one);
     v = Reflect(v, twice_low, twice_high);
   }
-  const ValueId inside =
-      And(e_, e_.Op("aten::gt.Scalar", {v, e_.Const(int64_t{0})}), e_.Op("aten::lt.Scalar", {v, e_.Size(size - 1)}));
+  const ValueId third = e_.Op("aten::lt.Scalar", {v, e_.Size(size - 1)});
+  const ValueId inside = And(e_, e_.Op("aten::gt.Scalar", {v, e_.Const(int64_t{0})}), third);
   return e_.WhereN(inside, slope, 0);
 }
 

@@ -92,7 +92,8 @@ absl::StatusOr<Windows> SlidingWindows(Emit& e, const Expr& size, const Expr& wi
   w.most = (kernel + stride - 1) / stride;
   const ValueId begin = Plus(e, Times(e, Range(e, windows), stride), -padding);
   const ValueId end = AtMost(e, Plus(e, begin, kernel), size + padding);
-  w.count = include_pad ? e.Sub(end, begin) : e.Sub(AtMost(e, end, size), AtLeast(e, begin, 0));
+  const ValueId counted_from = include_pad ? begin : AtLeast(e, begin, 0);
+  w.count = e.Sub(include_pad ? end : AtMost(e, end, size), counted_from);
   return w;
 }
 
@@ -110,7 +111,8 @@ absl::StatusOr<Windows> AdaptiveWindows(Emit& e, const OpCall& call, const Expr&
   w.first = FloorBy(e, Times(e, at, windows), size);
   w.last = Plus(e, up(Times(e, Plus(e, at, 1), windows), size), -1);
   w.most = (*windows.Constant() + *size.Constant() - 1) / *size.Constant() + 1;
-  w.count = e.Sub(up(Times(e, Plus(e, o, 1), size), windows), FloorBy(e, Times(e, o, size), windows));
+  const ValueId floor_by = FloorBy(e, Times(e, o, size), windows);
+  w.count = e.Sub(up(Times(e, Plus(e, o, 1), size), windows), floor_by);
   return w;
 }
 
@@ -118,11 +120,12 @@ absl::StatusOr<Windows> AdaptiveWindows(Emit& e, const OpCall& call, const Expr&
 // contain it.
 ValueId OfWindow(Emit& e, ValueId grad, int64_t dim, const Windows& w, int64_t k) {
   const ValueId at = k == 0 ? w.first : Plus(e, w.first, k);
-  const ValueId exists =
-      And(e, e.Op("aten::ge.Scalar", {at, e.Const(int64_t{0})}),
-          And(e, e.Op("aten::lt.Scalar", {at, e.Size(e.Sizes(grad)[dim])}), e.Op("aten::le.Tensor", {at, w.last})));
+  const ValueId third = e.Op("aten::le.Tensor", {at, w.last});
+  const ValueId both = And(e, e.Op("aten::lt.Scalar", {at, e.Size(e.Sizes(grad)[dim])}), third);
+  const ValueId exists = And(e, e.Op("aten::ge.Scalar", {at, e.Const(int64_t{0})}), both);
   const ValueId place = e.Where(exists, at, e.Fill(at, 0));
-  return e.WhereN(Along(e, exists, dim, e.Rank(grad)), e.Op("aten::index_select", {grad, e.Const(dim), place}), 0);
+  const ValueId second = e.Op("aten::index_select", {grad, e.Const(dim), place});
+  return e.WhereN(Along(e, exists, dim, e.Rank(grad)), second, 0);
 }
 
 // Sums, from dim `first` on, over all windows that contain each element. Adds window by window as PyTorch does, which
@@ -314,12 +317,16 @@ class UpsampleBackward {
     const auto number = [&](const Expr& n) {
       return e_.Op("aten::scalar_tensor", {e_.Size(n), e_.Const(ScalarTypeOf(t)), e_.None(), e_.None(), e_.None()});
     };
+    const auto ratio = [&](const Expr& input, const Expr& output) {
+      const ValueId divisor = number(output);
+      return e_.Div(number(input), divisor);
+    };
     ValueId place = Range(e_, out, t);
     if (align_) {
-      place = out == Expr(1) ? e_.MulN(place, 0) : e_.Mul(e_.Div(number(in - 1), number(Max(out - 1, 1))), place);
+      place = out == Expr(1) ? e_.MulN(place, 0) : e_.Mul(ratio(in - 1, Max(out - 1, 1)), place);
     } else {
       place = e_.AddN(place, 0.5);
-      place = scale > 0 ? e_.MulN(place, 1 / scale) : e_.Mul(e_.Div(number(in), number(out)), place);
+      place = scale > 0 ? e_.MulN(place, 1 / scale) : e_.Mul(ratio(in, out), place);
       place = e_.AddN(place, -0.5);
       if (!cubic) place = AtLeast(e_, place, 0);
     }

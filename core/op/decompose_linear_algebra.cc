@@ -282,7 +282,10 @@ ValueId EmitMatmul(Emit& e, ValueId a, ValueId b, std::optional<DType> out) {
   const auto product = [&](std::string op, ValueId x, ValueId y) {
     return out ? e.Op(op + ".dtype", {x, y, e.Const(ScalarTypeOf(*out))}) : e.Op(op, {x, y});
   };
-  if (ra == 1 && rb == 1) return e.Sum(e.Mul(wide(a), wide(b)), {0}, false);
+  if (ra == 1 && rb == 1) {
+    const ValueId second = wide(b);
+    return e.Sum(e.Mul(wide(a), second), {0}, false);
+  }
   if (ra == 1) return e.Squeeze(EmitMatmul(e, e.Unsqueeze(a, 0), b, out), -2);
   if (rb == 1) return e.Squeeze(EmitMatmul(e, a, e.Unsqueeze(b, 1), out), -1);
   if (ra == 2 && rb == 2) return product("aten::mm", a, b);
@@ -307,7 +310,8 @@ ValueId EmitMatmul(Emit& e, ValueId a, ValueId b, std::optional<DType> out) {
     const std::vector<Expr> matrix = {s[s.size() - 2], s[s.size() - 1]};
     return e.Reshape(e.Expand(v, Joined(batch, matrix)), Joined({count}, matrix));
   };
-  return e.View(product("aten::bmm", flat(a, sa), flat(b, sb)), Joined(batch, {sa[ra - 2], sb[rb - 1]}));
+  const ValueId third = flat(b, sb);
+  return e.View(product("aten::bmm", flat(a, sa), third), Joined(batch, {sa[ra - 2], sb[rb - 1]}));
 }
 
 void AddLinearAlgebraRules(DecompositionTable& t) {

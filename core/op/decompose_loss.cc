@@ -57,7 +57,8 @@ Values SmoothL1(Emit& e, const OpCall& call) {
   ValueId loss = d;
   if (beta > 0) {
     ValueId near = e.Op("aten::lt.Scalar", {d, e.Const(beta)});
-    ValueId square = e.Div(e.MulN(e.Square(d), 0.5), e.Scalar(e.DTypeOf(d), beta));
+    const ValueId scalar = e.Scalar(e.DTypeOf(d), beta);
+    ValueId square = e.Div(e.MulN(e.Square(d), 0.5), scalar);
     loss = e.Where(near, square, e.AddN(d, -0.5 * beta));
   }
   return Finish(e, call, e.Cast(loss, t), t);
@@ -66,7 +67,8 @@ Values Huber(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(double delta, call.GetDoubleOr("delta", 1));
   const ValueId d = DistanceOf(e, call, DType::kFloat16).d;
   ValueId near = e.Op("aten::le.Scalar", {d, e.Const(delta)});
-  ValueId line = e.Mul(e.AddN(d, -0.5 * delta), e.Scalar(e.DTypeOf(d), delta));
+  const ValueId scalar = e.Scalar(e.DTypeOf(d), delta);
+  ValueId line = e.Mul(e.AddN(d, -0.5 * delta), scalar);
   // PyTorch stores the loss in the input's dtype, regardless of the target's.
   const DType out = e.DTypeOf(call.arg(0).value);
   return Finish(e, call, e.Cast(e.Where(near, e.MulN(e.Square(d), 0.5), line), out), out);
@@ -74,8 +76,8 @@ Values Huber(Emit& e, const OpCall& call) {
 Values KlDiv(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(bool log_target, call.GetBoolOr("log_target", false));
   ValueId input = call.arg(0).value, target = call.arg(1).value;
-  ValueId loss = log_target ? e.Mul(e.Exp(target), e.Sub(target, input))
-                            : e.Sub(e.Op("aten::xlogy.Tensor", {target, target}), e.Mul(target, input));
+  const ValueId part = log_target ? e.Sub(target, input) : e.Mul(target, input);
+  ValueId loss = log_target ? e.Mul(e.Exp(target), part) : e.Sub(e.Op("aten::xlogy.Tensor", {target, target}), part);
   return Finish(e, call, loss, e.DTypeOf(input));
 }
 Values BinaryCrossEntropy(Emit& e, const OpCall& call) {
@@ -86,7 +88,9 @@ Values BinaryCrossEntropy(Emit& e, const OpCall& call) {
                                        e.Op("aten::le.Scalar", {x, e.Const(int64_t{1})})}),
             "all elements of input should be between 0 and 1");
   ValueId one = e.Fill(x, 1);
-  ValueId loss = e.Neg(e.Add(e.Mul(t, log(x)), e.Mul(e.Sub(one, t), log(e.Sub(one, x)))));
+  const ValueId second = log(e.Sub(one, x));
+  const ValueId product = e.Mul(e.Sub(one, t), second);
+  ValueId loss = e.Neg(e.Add(e.Mul(t, log(x)), product));
   if (call.arg(2).IsTensor()) loss = e.Mul(loss, call.arg(2).value);
   return Finish(e, call, loss, e.DTypeOf(x));
 }
@@ -97,7 +101,8 @@ Values BinaryCrossEntropyWithLogits(Emit& e, const OpCall& call) {
   ValueId loss;
   if (call.arg(3).IsTensor()) {
     ValueId log_weight = e.Add(e.Mul(e.Sub(call.arg(3).value, one), t), one);
-    loss = e.Sub(e.Mul(e.Sub(one, t), x), e.Mul(log_weight, log_sigmoid));
+    const ValueId product = e.Mul(log_weight, log_sigmoid);
+    loss = e.Sub(e.Mul(e.Sub(one, t), x), product);
   } else {
     loss = e.Sub(e.Mul(e.Sub(one, t), x), log_sigmoid);
   }
@@ -115,7 +120,8 @@ ValueId LogSoftmaxAt(Emit& e, ValueId self, int64_t dim, ValueId index) {
   const ValueId max = e.Amax(self, {dim}, true);
   e.AllowEmptyReduction(max, e.Sizes(self)[dim]);
   const ValueId sum = e.Sum(e.Exp(e.Sub(self, max)), {dim}, true);
-  return e.Sub(e.Sub(e.Op("aten::gather", {self, e.Const(dim), index, e.Const(false)}), max), e.Log(sum));
+  const ValueId log = e.Log(sum);
+  return e.Sub(e.Sub(e.Op("aten::gather", {self, e.Const(dim), index, e.Const(false)}), max), log);
 }
 
 // Computes from `scores` instead of their log_softmax if that is valid.
@@ -139,7 +145,8 @@ absl::StatusOr<Nll> NllOf(Emit& e, const OpCall& call, ValueId logp, ValueId tar
   } else {
     w = e.Cast(valid, e.DTypeOf(logp));
   }
-  return Nll{e.Neg(e.Where(valid, e.Mul(picked, w), e.Fill(picked, 0))), w};
+  const ValueId filled = e.Fill(picked, 0);
+  return Nll{e.Neg(e.Where(valid, e.Mul(picked, w), filled)), w};
 }
 
 absl::StatusOr<std::vector<ValueId>> ReduceNll(Emit& e, const OpCall& call, const Nll& nll) {
@@ -219,8 +226,8 @@ Values CrossEntropy(Emit& e, const OpCall& call) {
   Nll smooth = nll;
   smooth.loss = e.Mul(e.Neg(e.Sum(terms, {dim}, false)), counted.weight);
   SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> s, ReduceNll(e, call, smooth));
-  return std::vector<ValueId>{
-      e.Add(e.MulN(r[0], 1 - smoothing), e.Op("aten::mul.Scalar", {s[0], Share(e, smoothing, classes)}))};
+  const ValueId second = e.Op("aten::mul.Scalar", {s[0], Share(e, smoothing, classes)});
+  return std::vector<ValueId>{e.Add(e.MulN(r[0], 1 - smoothing), second)};
 }
 
 // --- backward: the gradient of each element, divided by their number for a mean ---
@@ -234,7 +241,8 @@ absl::StatusOr<ValueId> Scaled(Emit& e, const OpCall& call, ValueId grad, ValueI
 // Returns `inner(d)` for d between -bound and bound, else the sign of d times `outer`.
 ValueId Clipped(Emit& e, ValueId d, double bound, ValueId inner, double outer) {
   ValueId low = e.Op("aten::le.Scalar", {d, e.Const(-bound)}), high = e.Op("aten::ge.Scalar", {d, e.Const(bound)});
-  return e.Where(low, e.Fill(inner, -outer), e.Where(high, e.Fill(inner, outer), inner));
+  const ValueId chosen = e.Where(high, e.Fill(inner, outer), inner);
+  return e.Where(low, e.Fill(inner, -outer), chosen);
 }
 Values SmoothL1Backward(Emit& e, const OpCall& call) {
   ValueId self = call.arg(1).value, d = e.Sub(self, call.arg(2).value);
@@ -260,7 +268,8 @@ Values BinaryCrossEntropyBackward(Emit& e, const OpCall& call) {
 
 Values MarginRanking(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(double margin, call.GetDoubleOr("margin", 0));
-  ValueId d = e.Mul(e.Neg(call.arg(2).value), e.Sub(call.arg(0).value, call.arg(1).value));
+  const ValueId difference = e.Sub(call.arg(0).value, call.arg(1).value);
+  ValueId d = e.Mul(e.Neg(call.arg(2).value), difference);
   ValueId loss = e.Op("aten::clamp_min", {e.AddN(d, margin), e.Const(int64_t{0})});
   return Finish(e, call, loss, e.DTypeOf(loss));
 }
@@ -269,7 +278,8 @@ Values HingeEmbedding(Emit& e, const OpCall& call) {
   ValueId self = call.arg(0).value, target = call.arg(1).value;
   ValueId far = e.Op("aten::clamp_min", {e.AddN(e.Neg(self), margin), e.Const(int64_t{0})});
   ValueId zero = e.Fill(self, 0);
-  ValueId loss = e.Add(e.Where(e.NeInt(target, 1), far, zero), e.Where(e.NeInt(target, -1), self, zero));
+  const ValueId chosen = e.Where(e.NeInt(target, -1), self, zero);
+  ValueId loss = e.Add(e.Where(e.NeInt(target, 1), far, zero), chosen);
   return Finish(e, call, loss, e.DTypeOf(loss));
 }
 Values SoftMargin(Emit& e, const OpCall& call) {
@@ -304,11 +314,14 @@ Values CosineEmbedding(Emit& e, const OpCall& call) {
   const std::vector<int64_t> last = {e.Rank(a) - 1};
   constexpr double kEpsilon = 1e-12;
   auto norm = [&](ValueId v) { return e.AddN(e.Sum(e.Square(v), last, false), kEpsilon); };
-  const ValueId cosine = e.Div(e.Sum(e.Mul(a, b), last, false), e.Sqrt(e.Mul(norm(a), norm(b))));
+  const ValueId second = norm(b);
+  const ValueId root = e.Sqrt(e.Mul(norm(a), second));
+  const ValueId cosine = e.Div(e.Sum(e.Mul(a, b), last, false), root);
   const ValueId near = e.Op("aten::rsub.Scalar", {cosine, e.Const(1.0), e.Const(1.0)});
   const ValueId far = e.Op("aten::clamp_min", {e.AddN(cosine, -margin), e.Const(int64_t{0})});
   const ValueId zero = e.Fill(cosine, 0);
-  const ValueId loss = e.Add(e.Where(e.EqN(target, 1), near, zero), e.Where(e.EqN(target, -1), far, zero));
+  const ValueId chosen = e.Where(e.EqN(target, -1), far, zero);
+  const ValueId loss = e.Add(e.Where(e.EqN(target, 1), near, zero), chosen);
   return Finish(e, call, loss, e.DTypeOf(loss));
 }
 // poisson_nll_loss(input, target, log_input, full, eps, reduction)
@@ -317,11 +330,12 @@ Values PoissonNll(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(bool full, call.GetBool("full"));
   SMELT_ASSIGN_OR_RETURN(double epsilon, call.GetDouble("eps"));
   const ValueId input = call.arg(0).value, target = call.arg(1).value;
-  ValueId loss = log_input ? e.Sub(e.Exp(input), e.Mul(target, input))
-                           : e.Sub(input, e.Mul(target, e.Log(e.AddN(input, epsilon))));
+  const ValueId log = log_input ? input : e.Log(e.AddN(input, epsilon));
+  const ValueId expected = e.Mul(target, log);
+  ValueId loss = e.Sub(log_input ? e.Exp(input) : input, expected);
   if (full) {  // Stirling's formula, for targets above 1
-    const ValueId stirling = e.Add(e.Sub(e.Mul(target, e.Log(target)), target),
-                                   e.MulN(e.Log(e.MulN(target, 2 * 3.14159265358979323846)), 0.5));
+    const ValueId scaled = e.MulN(e.Log(e.MulN(target, 2 * 3.14159265358979323846)), 0.5);
+    const ValueId stirling = e.Add(e.Sub(e.Mul(target, e.Log(target)), target), scaled);
     const ValueId large = e.Op("aten::gt.Scalar", {target, e.Const(int64_t{1})});
     loss = e.Add(loss, e.Where(large, stirling, e.Fill(stirling, 0)));
   }

@@ -168,7 +168,8 @@ Values NonzeroStatic(Emit& e, const OpCall& call) {
   std::vector<ValueId> columns(sizes.size());
   for (size_t d = sizes.size(); d-- > 0;) {
     const ValueId of = e.Size(Max(sizes[d], Expr(1)));  // of no elements there are no places
-    columns[d] = e.Where(is_place, e.Op("aten::remainder.Scalar", {rest, of}), e.Fill(rest, static_cast<double>(fill)));
+    const ValueId filled = e.Fill(rest, static_cast<double>(fill));
+    columns[d] = e.Where(is_place, e.Op("aten::remainder.Scalar", {rest, of}), filled);
     rest = e.Op("aten::div.Scalar_mode", {rest, of, e.Const(std::string("floor"))});
   }
   return std::vector<ValueId>{e.Op("aten::stack", {e.List(columns), one})};
@@ -191,7 +192,8 @@ Values Glu(Emit& e, const OpCall& call) {
   if (n.IsConstant() && *n.Constant() % 2 != 0)
     return call.Error(absl::StrCat("Halving dimension must be even, but dimension ", dim, " is size ", *n.Constant()));
   const auto part = [&](const Expr& from, const Expr& to) { return ToCompute(e, e.Slice(self, dim, from, to)); };
-  return std::vector<ValueId>{e.Cast(e.Mul(part(0, half), e.Sigmoid(part(half, n))), e.DTypeOf(self))};
+  const ValueId sigmoid = e.Sigmoid(part(half, n));
+  return std::vector<ValueId>{e.Cast(e.Mul(part(0, half), sigmoid), e.DTypeOf(self))};
 }
 
 Values Diff(Emit& e, const OpCall& call) {
@@ -440,9 +442,10 @@ Values IndexReduce(Emit& e, const OpCall& call) {
   const int rank = e.Rank(source);
   if (rank == 0) {
     // One element, of a vector of one as well.
-    SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> out, ScatterReduce(e, call, e.Reshape(self, {Expr(1)}), 0,
-                                                                   e.Reshape(call.arg(2).value, {Expr(1)}),
-                                                                   e.Reshape(source, {Expr(1)}), reduce, include_self));
+    const ValueId reshaped = e.Reshape(source, {Expr(1)});
+    const ValueId fifth = e.Reshape(call.arg(2).value, {Expr(1)});
+    SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> out, ScatterReduce(e, call, e.Reshape(self, {Expr(1)}), 0, fifth,
+                                                                   reshaped, reduce, include_self));
     return std::vector<ValueId>{e.Reshape(out[0], e.Sizes(self))};
   }
   if (e.Rank(call.arg(2).value) > 1) return call.Unsupported("an index that is no vector");
@@ -601,7 +604,12 @@ Values Cross(Emit& e, const OpCall& call) {
   }
   dim = WrapDim(dim, e.Rank(a));
   auto at = [&](ValueId v, int i) { return e.Slice(v, dim, i, i + 1); };
-  auto part = [&](int i, int j) { return e.Sub(e.Mul(at(a, i), at(b, j)), e.Mul(at(a, j), at(b, i))); };
+  auto part = [&](int i, int j) {
+    const ValueId second = at(b, i);
+    const ValueId product = e.Mul(at(a, j), second);
+    const ValueId second2 = at(b, j);
+    return e.Sub(e.Mul(at(a, i), second2), product);
+  };
   return std::vector<ValueId>{e.Cat({part(1, 2), part(2, 0), part(0, 1)}, dim)};
 }
 

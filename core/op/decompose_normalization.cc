@@ -34,7 +34,10 @@ Values Softmax(Emit& e, const OpCall& call, bool log, bool safe) {
   if (e.Sizes(x)[dim] == Expr(0)) return std::vector<ValueId>{e.Cast(e.Exp(x), out)};
   ValueId m = e.Amax(x, {dim}, true);
   e.AllowEmptyReduction(m, e.Sizes(x)[dim]);
-  if (safe) m = e.Where(e.EqN(m, -kInf), e.Fill(m, 0), m);
+  if (safe) {
+    const ValueId filled = e.Fill(m, 0);
+    m = e.Where(e.EqN(m, -kInf), filled, m);
+  }
   ValueId shifted = e.Sub(x, m);
   ValueId exps = e.Exp(shifted);
   ValueId sum = e.Sum(exps, {dim}, true);
@@ -45,7 +48,9 @@ Values Softmax(Emit& e, const OpCall& call, bool log, bool safe) {
     const auto keep = [&](ValueId v) { return kept ? e.Cast(e.Cast(v, out), e.DTypeOf(x)) : v; };
     result = e.Sub(shifted, keep(e.Log(keep(sum))));
   } else if (safe) {
-    result = e.Where(e.EqN(sum, 0), e.Fill(sum, 0), e.Div(exps, sum));
+    const ValueId quotient = e.Div(exps, sum);
+    const ValueId filled = e.Fill(sum, 0);
+    result = e.Where(e.EqN(sum, 0), filled, quotient);
   } else {
     // One division per row: the sum is at least 1 (or NaN), so its inverse is a normal number.
     result = e.Mul(exps, e.Op("aten::reciprocal", {sum}));
@@ -75,7 +80,8 @@ Values LogSumExp(Emit& e, const OpCall& call) {
     r = e.Log(e.Sum(e.Exp(x), dims, true));
   } else {
     ValueId m = e.Amax(x, dims, true);
-    m = e.Where(e.EqN(e.Abs(m), kInf), e.Fill(m, 0), m);
+    const ValueId filled = e.Fill(m, 0);
+    m = e.Where(e.EqN(e.Abs(m), kInf), filled, m);
     r = e.Add(e.Log(e.Sum(e.Exp(e.Sub(x, m)), dims, true)), m);
   }
   if (keepdim) return std::vector<ValueId>{r};
@@ -173,7 +179,8 @@ ValueId NormalizeByStatistics(Emit& e, ValueId x, ValueId mean, ValueId var, Val
   ValueId beta = e.Neg(e.Mul(mean, alpha));
   if (has_bias) beta = e.Add(beta, e.Cast(bias, t));
   const int rank = e.Rank(x);
-  return e.Add(e.Mul(x, PerChannel(e, alpha, rank)), PerChannel(e, beta, rank));
+  const ValueId per_channel = PerChannel(e, beta, rank);
+  return e.Add(e.Mul(x, PerChannel(e, alpha, rank)), per_channel);
 }
 
 struct BatchNormArgs {
@@ -246,7 +253,8 @@ Values BatchNorm(Emit& e, const OpCall& call) {
   ValueId unbiased = e.DivBy(e.Op("aten::mul.Scalar", {e.View(m.var, {channels}), e.Size(count)}), count - 1);
   auto update = [&](ValueId running, ValueId now) {
     const DType rt = e.DTypeOf(running);
-    return e.Cast(e.Add(e.MulN(e.Cast(running, e.DTypeOf(now)), 1 - a.momentum), e.MulN(now, a.momentum)), rt);
+    const ValueId scaled = e.MulN(now, a.momentum);
+    return e.Cast(e.Add(e.MulN(e.Cast(running, e.DTypeOf(now)), 1 - a.momentum), scaled), rt);
   };
   return std::vector<ValueId>{y, mean, save_invstd, update(a.mean, mean), update(a.var, unbiased)};
 }
@@ -449,7 +457,8 @@ Values CosineSimilarity(Emit& e, const OpCall& call) {
   }
   dim = WrapDim(dim, e.Rank(a));
   auto norm = [&](ValueId v) { return e.Op("aten::clamp_min", {NormOf(e, v, 2, {dim}, true), e.Const(eps)}); };
-  return std::vector<ValueId>{e.Sum(e.Mul(e.Div(a, norm(a)), e.Div(b, norm(b))), {dim}, false)};
+  const ValueId quotient = e.Div(b, norm(b));
+  return std::vector<ValueId>{e.Sum(e.Mul(e.Div(a, norm(a)), quotient), {dim}, false)};
 }
 
 Values PairwiseDistance(Emit& e, const OpCall& call) {

@@ -42,7 +42,8 @@ Values GcdOrLcm(Emit& e, const OpCall& call) {
   const ValueId quotient = e.Op("aten::div.Tensor_mode", {x, divisor, e.Const(std::string("trunc"))});
   // Multiplies as C++ does: small integers as int.
   const DType wide = ItemSize(common) < 4 ? DType::kInt32 : common;
-  return std::vector<ValueId>{e.Cast(e.Abs(e.Mul(e.Cast(quotient, wide), e.Cast(y, wide))), common)};
+  const ValueId cast = e.Cast(y, wide);
+  return std::vector<ValueId>{e.Cast(e.Abs(e.Mul(e.Cast(quotient, wide), cast)), common)};
 }
 
 // polygamma(n, self) for n = 0 (digamma) and n = 1, which is PyTorch's series after six steps of the recurrence,
@@ -110,8 +111,9 @@ Values Frexp(Emit& e, const OpCall& call) {
   const ValueId shift = e.Const(static_cast<int64_t>(digits));
   ValueId exponent =
       e.Op("aten::__rshift__.Scalar", {e.Op("aten::bitwise_and.Scalar", {bits, e.Const(exponent_bits)}), shift});
-  exponent = e.Sub(e.Op("aten::add.Scalar", {exponent, e.Const(int64_t{-bias}), e.Const(int64_t{1})}),
-                   e.Where(small, e.Scalar(bits_type, digits + 2), e.Scalar(bits_type, 0)));
+  const ValueId scalar = e.Scalar(bits_type, 0);
+  const ValueId chosen = e.Where(small, e.Scalar(bits_type, digits + 2), scalar);
+  exponent = e.Sub(e.Op("aten::add.Scalar", {exponent, e.Const(int64_t{-bias}), e.Const(int64_t{1})}), chosen);
   const ValueId half =
       e.Op("aten::bitwise_or.Scalar", {e.Op("aten::bitwise_and.Scalar", {bits, e.Const(~exponent_bits)}),
                                        e.Const(static_cast<int64_t>(bias) << digits)});
@@ -178,7 +180,8 @@ Values Window(Emit& e, const OpCall& call) {
     const auto cosine = [&](double times, double factor) {
       return e.MulN(e.Op("aten::cos", {e.MulN(x, times)}), factor);
     };
-    return std::vector<ValueId>{e.AddN(e.Sub(cosine(4, 0.08), cosine(2, 0.5)), 0.42)};
+    const ValueId second = cosine(2, 0.5);
+    return std::vector<ValueId>{e.AddN(e.Sub(cosine(4, 0.08), second), 0.42)};
   }
   const bool hann = call.op().name() == "aten::hann_window";
   SMELT_ASSIGN_OR_RETURN(double alpha, call.GetDoubleOr("alpha", hann ? 0.5 : 0.54));

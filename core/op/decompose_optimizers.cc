@@ -62,7 +62,8 @@ class Step {
   }
   Number Over(const Number& a, const Number& b) {
     if (!a.IsTensor() && !b.IsTensor()) return {a.constant / b.constant, {}};
-    return Of(e_.Div(AsTensor(a), AsTensor(b)));
+    const ValueId as_tensor = AsTensor(b);
+    return Of(e_.Div(AsTensor(a), as_tensor));
   }
   // 1 - base^exponent
   Number OneMinusPower(double base, const Number& exponent) {
@@ -191,7 +192,10 @@ Values FusedSgd(Emit& e, const OpCall& call) {
     SMELT_ASSIGN_OR_RETURN(ValueId g, step.Gradient(lists[1][i], param, /*decays=*/true, /*rounded=*/false));
     if (momentum != 0) {
       ValueId buffer = g;
-      if (!first) buffer = e.Add(e.MulN(lists[2][i], momentum), e.MulN(g, 1 - dampening));
+      if (!first) {
+        const ValueId scaled = e.MulN(g, 1 - dampening);
+        buffer = e.Add(e.MulN(lists[2][i], momentum), scaled);
+      }
       step.Write(lists[2][i], buffer);
       g = nesterov ? e.Add(g, e.MulN(buffer, momentum)) : buffer;
     }
@@ -221,7 +225,8 @@ Values FusedAdam(Emit& e, const OpCall& call) {
     ValueId param = ToCompute(e, lists[0][i]);
     if (decoupled && weight_decay != 0) param = step.Mul(param, step.Add(step.Times(lr, -weight_decay), 1));
     const ValueId mean = e.Op("aten::lerp.Scalar", {ToCompute(e, lists[2][i]), g, e.Const(1 - beta1)});
-    ValueId square = e.Add(e.MulN(ToCompute(e, lists[3][i]), beta2), e.Mul(e.MulN(g, 1 - beta2), g));
+    const ValueId product = e.Mul(e.MulN(g, 1 - beta2), g);
+    ValueId square = e.Add(e.MulN(ToCompute(e, lists[3][i]), beta2), product);
     step.Write(lists[2][i], mean);
     step.Write(lists[3][i], square);
     if (amsgrad) {
@@ -231,7 +236,8 @@ Values FusedAdam(Emit& e, const OpCall& call) {
     const Number count = step.Double(counts[i]);
     const Number root = step.Root(step.OneMinusPower(beta2, count));
     const Number size = step.Over(lr, step.OneMinusPower(beta1, count));
-    const ValueId denominator = e.AddN(e.Div(e.Sqrt(square), step.InCompute(root)), eps);
+    const ValueId in_compute = step.InCompute(root);
+    const ValueId denominator = e.AddN(e.Div(e.Sqrt(square), in_compute), eps);
     step.Write(lists[0][i], e.Sub(param, e.Div(step.Mul(mean, size), denominator)));
     SMELT_RETURN_IF_ERROR(step.Finish());
   }
@@ -249,7 +255,8 @@ Values FusedAdagrad(Emit& e, const OpCall& call) {
   for (size_t i = 0; i < lists[0].size(); ++i) {
     Step step(e, call, lists[0][i]);
     SMELT_ASSIGN_OR_RETURN(ValueId g, step.Gradient(lists[1][i], lists[0][i], /*decays=*/true, /*rounded=*/true));
-    const ValueId sum = e.Add(ToCompute(e, lists[2][i]), e.Mul(g, g));
+    const ValueId product = e.Mul(g, g);
+    const ValueId sum = e.Add(ToCompute(e, lists[2][i]), product);
     step.Write(lists[2][i], sum);
     const Number decayed = step.Add(step.Times(step.Add(step.Double(counts[i]), -1), lr_decay), 1);
     const ValueId denominator = e.AddN(e.Sqrt(sum), step.Taken(eps, /*rounded=*/true));
@@ -282,7 +289,8 @@ Values Unscale(Emit& e, const OpCall& call) {
     if (!a.IsTensor() || !a.tensor.IsComplete()) return call.Unsupported("a tensor of self whose type is not known");
     if (!IsFloating(*a.tensor.dtype)) return call.Error(absl::StrCat("a tensor of ", ScalarTypeName(*a.tensor.dtype)));
     const ValueId finite = e.Op("aten::all", {e.Op("aten::isfinite", {a.value})});
-    const ValueId scaled = e.Mul(ToCompute(e, a.value), OneNumber(e, inv_scale, OpMathType(*a.tensor.dtype)));
+    const ValueId one_number = OneNumber(e, inv_scale, OpMathType(*a.tensor.dtype));
+    const ValueId scaled = e.Mul(ToCompute(e, a.value), one_number);
     CopyInto(e, found_inf, e.Where(finite, found_inf, e.Scalar(DType::kFloat32, 1)));
     CopyInto(e, a.value, scaled);
   }

@@ -62,8 +62,8 @@ absl::StatusOr<QuantParams> ChannelQuantParams(Emit& e, const OpCall& call, int6
     return call.Error("zero points of channels must be int32, float32 or float16");
   }
   if (whole == DType::kInt32) {
-    AssertAll(e, And(e, e.Op("aten::ge.Scalar", {zero, e.Const(low)}), e.Op("aten::le.Scalar", {zero, e.Const(high)})),
-              kZeroPointRange);
+    const ValueId third = e.Op("aten::le.Scalar", {zero, e.Const(high)});
+    AssertAll(e, And(e, e.Op("aten::ge.Scalar", {zero, e.Const(low)}), third), kZeroPointRange);
   }
   std::vector<Expr> sizes(e.Rank(self), Expr(1));
   sizes[axis] = e.Sizes(self)[axis];
@@ -89,14 +89,18 @@ Values FakeQuantize(Emit& e, const OpCall& call) {
   q = p.round_last ? e.Op("aten::round", {e.Add(q, p.zero)}) : e.Add(e.Op("aten::round", {q}), p.zero);
   const ValueId least = e.Fill(q, static_cast<double>(low)), most = e.Fill(q, static_cast<double>(high));
   // PyTorch converts the values of channels to int64: values out of its range become the smallest int64.
-  if (channels) q = e.Where(e.Op("aten::ge.Scalar", {q, e.Const(0x1p63)}), e.Fill(q, -0x1p63), q);
+  if (channels) {
+    const ValueId filled = e.Fill(q, -0x1p63);
+    q = e.Where(e.Op("aten::ge.Scalar", {q, e.Const(0x1p63)}), filled, q);
+  }
   // fmax returns the number, not the NaN.
   ValueId out = e.Sub(e.Op("aten::fmin", {e.Op("aten::fmax", {q, least}), most}), p.zero);
   if (!channels) out = e.Cast(out, DType::kFloat32);
   out = e.Cast(e.Mul(out, p.scale), e.DTypeOf(self));
   if (!e.ok()) return e.status();
   if (!absl::StrContains(call.op().name(), "_cachemask")) return std::vector<ValueId>{out};
-  ValueId inside = And(e, e.Op("aten::ge.Tensor", {q, least}), e.Op("aten::le.Tensor", {q, most}));
+  const ValueId third = e.Op("aten::le.Tensor", {q, most});
+  ValueId inside = And(e, e.Op("aten::ge.Tensor", {q, least}), third);
   if (call.IndexOf("fake_quant_enabled") >= 0) {
     const ValueId off = e.EqN(e.Reshape(call.arg(3).value, {}), 0);
     out = e.Where(off, self, out);
@@ -137,10 +141,8 @@ absl::StatusOr<QuantRange> RangeArg(Emit& e, const OpCall& call) {
   if (low.valid()) {
     range.low = e.Cast(e.Reshape(low, {}), DType::kFloat32);
     range.high = e.Cast(e.Reshape(high, {}), DType::kFloat32);
-    AssertAll(e,
-              And(e, e.Op("aten::ge.Scalar", {e.Reshape(low, {}), e.Const(least)}),
-                  e.Op("aten::le.Scalar", {e.Reshape(high, {}), e.Const(most)})),
-              kBounds);
+    const ValueId third = e.Op("aten::le.Scalar", {e.Reshape(high, {}), e.Const(most)});
+    AssertAll(e, And(e, e.Op("aten::ge.Scalar", {e.Reshape(low, {}), e.Const(least)}), third), kBounds);
     return range;
   }
   SMELT_ASSIGN_OR_RETURN(int64_t from, call.GetInt("quant_min"));
@@ -248,7 +250,8 @@ Values QuantizePerChannel(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(ValueId input, FloatInput(e, call));
   SMELT_ASSIGN_OR_RETURN(QuantRange range, RangeArg(e, call));
   SMELT_ASSIGN_OR_RETURN(Channels c, Channels::Of(e, call, input));
-  const ValueId q = e.Add(Round(e, e.Mul(c.Swap(e, input), Reciprocal(e, c.scales))), c.zeros);
+  const ValueId reciprocal = Reciprocal(e, c.scales);
+  const ValueId q = e.Add(Round(e, e.Mul(c.Swap(e, input), reciprocal)), c.zeros);
   return std::vector<ValueId>{e.Cast(c.Swap(e, Clamp(e, q, range)), range.dtype)};
 }
 
@@ -336,8 +339,8 @@ Values QuantizeGroups(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(QuantRange range, RangeArg(e, call));
   SMELT_ASSIGN_OR_RETURN(ValueId groups, Groups(e, call));
   AssertAll(e, e.Op("aten::logical_not", {e.Op("aten::isnan", {groups})}), "to_quant must not contain NaNs");
-  const ValueId q =
-      Quantized(e, groups, Column(e, TensorArg(call, "scales")), Column(e, TensorArg(call, "zero_points")), range);
+  const ValueId column = Column(e, TensorArg(call, "zero_points"));
+  const ValueId q = Quantized(e, groups, Column(e, TensorArg(call, "scales")), column, range);
   return std::vector<ValueId>{e.Reshape(q, e.Sizes(call.arg(0).value))};
 }
 
@@ -408,8 +411,10 @@ Values ChooseAsymmetricTokenParams(Emit& e, const OpCall& call) {
   const auto minus = [&](int64_t n, ValueId v) {
     return e.Op("aten::rsub.Scalar", {v, e.Const(n), e.Const(int64_t{1})});
   };
-  const ValueId above = e.Op("aten::gt.Scalar", {e.Add(plus(low, kLow), plus(high, kHigh)), e.Const(int64_t{0})});
-  const ValueId zero = e.Where(above, minus(kLow, low), minus(kHigh, high));
+  const ValueId second = plus(high, kHigh);
+  const ValueId above = e.Op("aten::gt.Scalar", {e.Add(plus(low, kLow), second), e.Const(int64_t{0})});
+  const ValueId third = minus(kHigh, high);
+  const ValueId zero = e.Where(above, minus(kLow, low), third);
   const ValueId whole = Round(e, e.Op("aten::clamp", {zero, e.Const(kLow), e.Const(kHigh)}));
   return std::vector<ValueId>{e.Cast(scale, DType::kFloat64), e.Cast(whole, DType::kInt64)};
 }

@@ -123,7 +123,8 @@ Values Multinomial(Emit& e, const OpCall& call) {
   const ValueId running = e.Contiguous(e.Op("aten::cumsum", {weights, e.Const(int64_t{-1}), e.None()}));
   std::vector<Expr> drawn = sizes;
   drawn.back() = Expr(samples);
-  const ValueId at = e.Mul(Draws(e, drawn, t), e.Slice(running, rank - 1, categories - 1, categories));
+  const ValueId slice = e.Slice(running, rank - 1, categories - 1, categories);
+  const ValueId at = e.Mul(Draws(e, drawn, t), slice);
   const ValueId found =
       e.Op("aten::searchsorted.Tensor", {running, at, e.Const(false), e.Const(true), e.None(), e.None()});
   // A draw that rounds up to the whole sum finds no category; the likeliest one is taken.

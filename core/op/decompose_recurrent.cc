@@ -60,15 +60,19 @@ std::vector<ValueId> LstmCell(Emit& e, ValueId x, ValueId h, const std::vector<V
   const Expr hidden = FloorDiv(e.Sizes(gates)[1], Expr(4));
   auto gate = [&](int k) { return e.Slice(gates, 1, hidden * k, hidden * (k + 1)); };
   ValueId i = e.Sigmoid(gate(0)), f = e.Sigmoid(gate(1)), g = e.Tanh(gate(2)), o = e.Sigmoid(gate(3));
-  ValueId c = e.Add(e.Mul(f, state[1]), e.Mul(i, g));
+  const ValueId product = e.Mul(i, g);
+  ValueId c = e.Add(e.Mul(f, state[1]), product);
   return {e.Mul(o, e.Tanh(c)), c};
 }
 std::vector<ValueId> GruCell(Emit& e, ValueId x, ValueId h, const std::vector<ValueId>& state) {
   const Expr hidden = FloorDiv(e.Sizes(x)[1], Expr(3));
   auto part = [&](ValueId v, int k) { return e.Slice(v, 1, hidden * k, hidden * (k + 1)); };
-  ValueId r = e.Sigmoid(e.Add(part(x, 0), part(h, 0)));
-  ValueId z = e.Sigmoid(e.Add(part(x, 1), part(h, 1)));
-  ValueId n = e.Tanh(e.Add(part(x, 2), e.Mul(r, part(h, 2))));
+  const ValueId second = part(h, 0);
+  ValueId r = e.Sigmoid(e.Add(part(x, 0), second));
+  const ValueId second2 = part(h, 1);
+  ValueId z = e.Sigmoid(e.Add(part(x, 1), second2));
+  const ValueId product = e.Mul(r, part(h, 2));
+  ValueId n = e.Tanh(e.Add(part(x, 2), product));
   return {e.Add(e.Mul(e.Sub(state[0], n), z), n)};
 }
 std::vector<ValueId> TanhCell(Emit& e, ValueId x, ValueId h, const std::vector<ValueId>&) {
@@ -100,7 +104,8 @@ ValueId RunDirection(Emit& e, ValueId x, const Direction& p, Cell cell, std::vec
   std::vector<ValueId> ys(count);
   for (int64_t k = 0; k < count && e.ok(); ++k) {
     const int64_t t = p.reverse ? count - 1 - k : k;
-    state = cell(e, e.Select(all, 0, t), LinearWith(e, state[0], p.w_hh, p.b_hh, biases), state);
+    const ValueId linear_with = LinearWith(e, state[0], p.w_hh, p.b_hh, biases);
+    state = cell(e, e.Select(all, 0, t), linear_with, state);
     if (p.w_hr.valid()) state[0] = LinearWith(e, state[0], p.w_hr, ValueId(), false);
     ys[t] = e.Unsqueeze(state[0], 0);
   }

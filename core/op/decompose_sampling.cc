@@ -42,7 +42,10 @@ Values AffineGrid(Emit& e, const OpCall& call) {
     const auto number = [&](int k) {  // [N, 1, 1]
       return e.Unsqueeze(e.Unsqueeze(e.Select(e.Select(matrix, 1, row), 1, k), 1), 1);
     };
-    const ValueId sum = e.Add(e.Mul(ToCompute(e, x), number(0)), e.Mul(ToCompute(e, y), number(1)));
+    const ValueId second = number(1);
+    const ValueId product = e.Mul(ToCompute(e, y), second);
+    const ValueId second2 = number(0);
+    const ValueId sum = e.Add(e.Mul(ToCompute(e, x), second2), product);
     return e.Unsqueeze(e.Cast(e.Add(sum, number(2)), t), 3);
   };
   return std::vector<ValueId>{e.Cat({place(0), place(1)}, 3)};
@@ -81,7 +84,8 @@ Values Cdist(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(double p, call.GetDoubleOr("p", 2));
   ValueId a = call.arg(0).value, b = call.arg(1).value;
   if (e.DTypeOf(a) != e.DTypeOf(b)) return call.Unsupported("operands of different dtypes");
-  const ValueId d = e.Abs(e.Sub(e.Unsqueeze(a, -2), e.Unsqueeze(b, -3)));
+  const ValueId unsqueezed = e.Unsqueeze(b, -3);
+  const ValueId d = e.Abs(e.Sub(e.Unsqueeze(a, -2), unsqueezed));
   const std::vector<int64_t> last = {e.ok() ? e.Rank(d) - 1 : 0};
   ValueId out;
   if (p == 2) {
@@ -108,8 +112,9 @@ Values PairwiseDistances(Emit& e, const OpCall& call) {
   const auto row = [&](int64_t which) {
     return e.Op("aten::index_select", {x, e.Const(int64_t{0}), e.Select(pairs, 0, which)});
   };
+  const ValueId second = row(1);
   return std::vector<ValueId>{e.Op(
-      "aten::linalg_vector_norm", {e.Sub(row(0), row(1)), ValueOf(e, call.arg(1)), e.Dims({1}), e.Const(false), none})};
+      "aten::linalg_vector_norm", {e.Sub(row(0), second), ValueOf(e, call.arg(1)), e.Dims({1}), e.Const(false), none})};
 }
 
 // isin(elements, test_elements, assume_unique, invert)

@@ -110,7 +110,8 @@ Values Kron(Emit& e, const OpCall& call) {
     wide_b.push_back(sb[d]);
     out.push_back(sa[d] * sb[d]);
   }
-  const ValueId product = e.Mul(e.View(a, wide_a), e.View(b, wide_b));
+  const ValueId view = e.View(b, wide_b);
+  const ValueId product = e.Mul(e.View(a, wide_a), view);
   if (!e.ok()) return e.status();
   // A view where the strides allow it, as in PyTorch: the result has their order.
   SymbolicDecide decide(&e.graph().symbols);
@@ -223,7 +224,8 @@ Values Trapezoid(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(int dim, DimArg(call, "dim", e.Rank(y), -1));
   if (e.Rank(y) == 0) return call.Error("expects at least one dim");
   const Expr n = e.Sizes(y)[dim];
-  ValueId pairs = e.Add(e.Slice(y, dim, 0, n - 1), e.Slice(y, dim, 1, n));
+  const ValueId slice = e.Slice(y, dim, 1, n);
+  ValueId pairs = e.Add(e.Slice(y, dim, 0, n - 1), slice);
   const bool cumulative = absl::StrContains(call.op().name(), "cumulative");
   ValueId r;
   if (call.op().overload() == "dx") {
@@ -240,7 +242,8 @@ Values Trapezoid(Emit& e, const OpCall& call) {
       x = e.Reshape(x, shape);
     }
     const Expr m = e.Sizes(x)[dim];
-    ValueId terms = e.Mul(e.Sub(e.Slice(x, dim, 1, m), e.Slice(x, dim, 0, m - 1)), pairs);
+    const ValueId second = e.Slice(x, dim, 0, m - 1);
+    ValueId terms = e.Mul(e.Sub(e.Slice(x, dim, 1, m), second), pairs);
     ValueId sum =
         cumulative ? e.Op("aten::cumsum", {terms, e.Const(int64_t{dim}), e.None()}) : e.Sum(terms, {dim}, false);
     r = e.DivN(sum, 2);
@@ -285,8 +288,9 @@ Values Renorm(Emit& e, const OpCall& call) {
       e.Op("aten::linalg_vector_norm", {e.Cast(IsComplex(own) ? e.Abs(self) : self, c), ValueOf(e, call.arg(1)),
                                         e.Const(others), e.Const(true), e.None()});
   const ValueId most = e.Scalar(c, maxnorm);
-  const ValueId scale =
-      e.Where(e.Op("aten::gt.Tensor", {norm, most}), e.Div(most, e.Add(norm, e.Scalar(c, 1e-7))), e.Scalar(c, 1));
+  const ValueId scalar = e.Scalar(c, 1);
+  const ValueId quotient = e.Div(most, e.Add(norm, e.Scalar(c, 1e-7)));
+  const ValueId scale = e.Where(e.Op("aten::gt.Tensor", {norm, most}), quotient, scalar);
   return One(e.Mul(self, IsComplex(own) ? scale : e.Cast(scale, own)));
 }
 

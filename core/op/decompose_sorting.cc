@@ -186,7 +186,8 @@ Values Histc(Emit& e, const OpCall& call) {
   }
   const ValueId counts =
       e.Op("aten::logical_and", {e.Op("aten::ge.Tensor", {x, low}), e.Op("aten::le.Tensor", {x, high})});
-  ValueId bin = e.Cast(e.MulN(e.Div(e.Sub(x, low), e.Sub(high, low)), static_cast<double>(bins)), DType::kInt64);
+  const ValueId difference = e.Sub(high, low);
+  ValueId bin = e.Cast(e.MulN(e.Div(e.Sub(x, low), difference), static_cast<double>(bins)), DType::kInt64);
   bin = e.Op("aten::clamp_max", {e.Where(counts, bin, e.Scalar(DType::kInt64, 0)), e.Const(bins - 1)});
   return std::vector<ValueId>{
       e.Op("aten::scatter_add", {e.Full(t, {Expr(bins)}, 0), e.Const(int64_t{0}), bin, e.Cast(counts, t)})};

@@ -333,10 +333,12 @@ V FloorDivFloat(V a, V b, DType t) {
   const auto rounded = [&](V v) { return a.c->Rounded(v, t); };
   V mod = Op(ScalarOp::kRemTrunc, a, b);
   V div = rounded(rounded(a - mod) / b);
-  V adjust = And(Not(Eq(mod, 0.0)), Op(ScalarOp::kXor, b < 0, mod < 0));
+  const V second = Op(ScalarOp::kXor, b < 0, mod < 0);
+  V adjust = And(Not(Eq(mod, 0.0)), second);
   div = Select(adjust, rounded(div - 1), div);
   V fl = Op(ScalarOp::kFloor, div);
-  fl = Select(rounded(div - fl) > 0.5, rounded(fl + 1), fl);
+  const V second2 = rounded(fl + 1);
+  fl = Select(rounded(div - fl) > 0.5, second2, fl);
   V zero = Op(ScalarOp::kCopysign, K(a, 0), a / b);
   V r = Select(Eq(div, 0.0), zero, fl);
   return Select(Eq(b, 0.0), a / b, r);
@@ -376,7 +378,8 @@ Rule Predicate(std::function<V(Ctx&, V)> f) {
 Rule Comparison(ScalarOp op) {
   return [op](Ctx& c) {
     const DType t = c.Promote({0, 1});
-    c.Return(Test(op, c.Common(0, t), c.Common(1, t)), DType::kBool);
+    const V operand = c.Common(1, t);
+    c.Return(Test(op, c.Common(0, t), operand), DType::kBool);
   };
 }
 enum class Ints { kKeep, kToFloat };
@@ -384,7 +387,8 @@ Rule Binary(std::function<V(Ctx&, V, V)> f, Ints ints = Ints::kKeep) {
   return [f, ints](Ctx& c) {
     DType t = c.Promote({0, 1});
     if (ints == Ints::kToFloat && !IsFloating(t) && !IsComplex(t)) t = DType::kFloat32;
-    c.Return(f(c, c.Common(0, t), c.Common(1, t)), t);
+    const V operand = c.Common(1, t);
+    c.Return(f(c, c.Common(0, t), operand), t);
   };
 }
 Rule Binary(ScalarOp op, Ints ints = Ints::kKeep) {
@@ -399,7 +403,10 @@ V Second(Ctx& c, int i, DType common) {
   return c.Common(i, common);
 }
 Rule LogicalBinary(ScalarOp op) {
-  return [op](Ctx& c) { c.Return(Op(op, c.In(0, DType::kBool), c.In(1, DType::kBool)), DType::kBool); };
+  return [op](Ctx& c) {
+    const V operand = c.In(1, DType::kBool);
+    c.Return(Op(op, c.In(0, DType::kBool), operand), DType::kBool);
+  };
 }
 // For half types, numbers in the sum, including the factor, are rounded first.
 V AddScaled(Ctx& c, V a, V b, bool subtract) {
@@ -476,7 +483,8 @@ void PowRule(Ctx& c) {
   V b = c.Common(1, t);
   if (t == DType::kBool) {
     // Integer powers: 0^0 is 1.
-    c.Return(Op(ScalarOp::kPow, c.To(a, DType::kInt64), c.To(b, DType::kInt64)), t);
+    const V converted = c.To(b, DType::kInt64);
+    c.Return(Op(ScalarOp::kPow, c.To(a, DType::kInt64), converted), t);
     return;
   }
   c.Return(Op(ScalarOp::kPow, a, b), t);
@@ -511,7 +519,8 @@ void ClampRule(Ctx& c, absl::string_view low, absl::string_view high) {
 void WhereRule(Ctx& c) {
   const DType t = c.Promote({1, 2});
   V cond = c.In(0, DType::kBool);
-  c.Return(Select(cond, c.In(1, t), c.In(2, t)), t);
+  const V operand = c.In(2, t);
+  c.Return(Select(cond, c.In(1, t), operand), t);
 }
 
 void LerpRule(Ctx& c) {
@@ -532,7 +541,8 @@ void AddcRule(Ctx& c, bool divide) {
 void MaskedFillRule(Ctx& c) {
   const DType t = c.Raw(0).type();
   V v = c.In(2, t);
-  c.Return(Select(c.In(1, DType::kBool), v, c.Raw(0)), t);
+  const V operand = c.Raw(0);
+  c.Return(Select(c.In(1, DType::kBool), v, operand), t);
 }
 
 struct Limits {
@@ -558,7 +568,9 @@ void NanToNumRule(Ctx& c) {
   const Limits limits = LimitsOf(t);
   V nan = c.Num("nan", x.type(), 0), pos = c.Num("posinf", x.type(), limits.max),
     neg = c.Num("neginf", x.type(), limits.min);
-  c.Return(Select(IsNan(x), nan, Select(Eq(x, kInf), pos, Select(Eq(x, -kInf), neg, x))), t);
+  const V chosen = Select(Eq(x, -kInf), neg, x);
+  const V third = Select(Eq(x, kInf), pos, chosen);
+  c.Return(Select(IsNan(x), nan, third), t);
 }
 
 void CastRule(Ctx& c, DType t) { c.Return(c.Raw(0), t); }
@@ -697,7 +709,8 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
     add("digamma special_digamma special_psi", FloatUnary(S::kDigamma));
     add("sinc special_sinc", FloatUnary([](V x) {
           V p = x * M_PI;
-          return Select(Eq(x, 0.0), 1, Op(S::kSin, p) / p);
+          const V third = Op(S::kSin, p) / p;
+          return Select(Eq(x, 0.0), 1, third);
         }));
     add("deg2rad", FloatUnary([](V x) { return x * (M_PI / 180); }));
     add("rad2deg", FloatUnary([](V x) { return x * (180 / M_PI); }));
@@ -706,19 +719,23 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
     add("special_i1", FloatUnary([](V x) { return BesselI1(x, false); }));
     add("special_i1e", FloatUnary([](V x) { return BesselI1(x, true); }));
     add("special_entr", FloatUnary([](V x) {
-          return Select(IsNan(x), x, Select(x > 0, -x * Log(x), Select(Eq(x, 0.0), K(x, 0), K(x, -kInf))));
+          const V chosen = Select(Eq(x, 0.0), K(x, 0), K(x, -kInf));
+          const V third = Select(x > 0, -x * Log(x), chosen);
+          return Select(IsNan(x), x, third);
         }));
     add("special_ndtr", FloatUnary([](V x) {
           V t = x * M_SQRT1_2;
           V small = 0.5 + 0.5 * Op(S::kErf, t);
           V tail = 0.5 * Op(S::kErfc, Abs(t));
-          return Select(Abs(t) < 1, small, Select(t > 0, 1 - tail, Select(IsNan(t), t, tail)));
+          const V chosen = Select(t > 0, 1 - tail, Select(IsNan(t), t, tail));
+          return Select(Abs(t) < 1, small, chosen);
         }));
     add("angle", [](Ctx& c) {
       DType t = c.Raw(0).type();
       if (!IsFloating(t)) t = DType::kFloat32;
       V x = c.Common(0, t);
-      c.Return(Select(IsNan(x), x, Select(x < 0, M_PI, K(x, 0))), t);
+      const V chosen = Select(x < 0, M_PI, K(x, 0));
+      c.Return(Select(IsNan(x), x, chosen), t);
     });
     add("logit special_logit", [](Ctx& c) {
       DType t = c.Promote({0});
@@ -737,13 +754,17 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
     add("mish", Activation([](Ctx&, V x) { return x * Tanh(Log1p(Exp(x))); }));
     add("hardsigmoid", Activation([](Ctx&, V x) { return Min(Max(x + 3, K(x, 0)), K(x, 6)) / 6; }));
     add("hardswish", Activation([](Ctx&, V x) { return x * Min(Max(x + 3, K(x, 0)), K(x, 6)) / 6; }));
-    add("hardtanh",
-        Activation([](Ctx& c, V x) { return Min(Max(x, c.Num("min_val", x.type())), c.Num("max_val", x.type())); }));
+    add("hardtanh", Activation([](Ctx& c, V x) {
+          const V number = c.Num("max_val", x.type());
+          return Min(Max(x, c.Num("min_val", x.type())), number);
+        }));
     auto elu = [](V x, V alpha, V scale, V input_scale) {
       return Select(x <= 0, Op(ScalarOp::kExpm1, x * input_scale) * (alpha * scale), x * scale);
     };
     add("elu", Activation([elu](Ctx& c, V x) {
-          return elu(x, c.Num("alpha", x.type(), 1), c.Num("scale", x.type(), 1), c.Num("input_scale", x.type(), 1));
+          const V number = c.Num("input_scale", x.type(), 1);
+          const V third = c.Num("scale", x.type(), 1);
+          return elu(x, c.Num("alpha", x.type(), 1), third, number);
         }));
     add("selu", Activation([elu](Ctx& c, V x) {
           return elu(x, K(x, 1.6732632423543772848170429916717), K(x, 1.0507009873554804934193349852946), K(x, 1));
@@ -771,27 +792,33 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
     add("gelu", Activation([](Ctx& c, V x) {
           return Gelu(x, !c.call.IsNone("approximate") && c.call.Find("approximate")->string == "tanh");
         }));
-    add("threshold",
-        Activation([](Ctx& c, V x) { return Select(x <= c.Num("threshold", x.type()), c.Num("value", x.type()), x); }));
+    add("threshold", Activation([](Ctx& c, V x) {
+          const V number = c.Num("value", x.type());
+          return Select(x <= c.Num("threshold", x.type()), number, x);
+        }));
 
     // Two arguments.
     add("add", Add(false));
     add("sub subtract", Add(true));
     add("rsub", [](Ctx& c) {
       const DType t = c.Promote({0, 1});
-      c.Return(AddScaled(c, c.Common(1, t), c.Common(0, t), true), t);
+      const V operand = c.Common(0, t);
+      c.Return(AddScaled(c, c.Common(1, t), operand, true), t);
     });
     add("mul multiply", [](Ctx& c) {
       const DType t = c.Promote({0, 1});
-      c.Return(Mul(c.Common(0, t), Second(c, 1, t)), t);
+      const V second = Second(c, 1, t);
+      c.Return(Mul(c.Common(0, t), second), t);
     });
     add("div true_divide divide", DivRule);
     add("floor_divide", FloorDivRule);
     add("remainder", Binary(S::kRemFloor));
     add("fmod", Binary(S::kRemTrunc));
     add("pow", PowRule);
-    add("float_power",
-        [](Ctx& c) { c.Return(Op(S::kPow, c.In(0, DType::kFloat64), c.In(1, DType::kFloat64)), DType::kFloat64); });
+    add("float_power", [](Ctx& c) {
+      const V operand = c.In(1, DType::kFloat64);
+      c.Return(Op(S::kPow, c.In(0, DType::kFloat64), operand), DType::kFloat64);
+    });
     add("atan2 arctan2", Binary(S::kAtan2, Ints::kToFloat));
     auto minmax = [](S op, S boolean) {
       return Binary([op, boolean](Ctx&, V a, V b) { return Op(a.type() == DType::kBool ? boolean : op, a, b); });
@@ -805,19 +832,23 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
     add("nextafter", [](Ctx& c) {
       const DType t = c.Promote({0, 1});
       if (OpMathType(t) != t) c.Fail(c.call.Unsupported("nextafter of half types"));
-      c.Return(Op(S::kNextAfter, c.Common(0, t), c.Common(1, t)), t);
+      const V operand = c.Common(1, t);
+      c.Return(Op(S::kNextAfter, c.Common(0, t), operand), t);
     });
     add("logaddexp", Binary(
                          [](Ctx&, V a, V b) {
                            V m = Max(a, b);
-                           return Select(And(IsInf(a), Eq(a, b)), a, m + Log1p(Exp(-Abs(a - b))));
+                           const V log1p = m + Log1p(Exp(-Abs(a - b)));
+                           const V is_equal = Eq(a, b);
+                           return Select(And(IsInf(a), is_equal), a, log1p);
                          },
                          Ints::kToFloat));
     add("logaddexp2", Binary(
                           [](Ctx&, V a, V b) {
                             V m = Max(a, b);
-                            return Select(And(IsInf(a), Eq(a, b)), a,
-                                          m + Log1p(Op(S::kExp2, -Abs(a - b))) * (1 / M_LN2));
+                            const V log1p = m + Log1p(Op(S::kExp2, -Abs(a - b))) * (1 / M_LN2);
+                            const V is_equal = Eq(a, b);
+                            return Select(And(IsInf(a), is_equal), a, log1p);
                           },
                           Ints::kToFloat));
     auto xlogy = [](bool one) {
@@ -826,7 +857,8 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
             const DType t = c.Promote({0, 1});
             V l = one ? Log1p(y) : Log(y);
             if (IsFloating(t)) l = c.Rounded(l, t);
-            return Select(IsNan(y), y, Select(Eq(x, 0.0), 0, x * l));
+            const V chosen = Select(Eq(x, 0.0), 0, x * l);
+            return Select(IsNan(y), y, chosen);
           },
           Ints::kToFloat);
     };
@@ -834,7 +866,8 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
     add("special_xlog1py", xlogy(true));
     add("heaviside", Binary([](Ctx& c, V x, V v) {
           if (x.type() == DType::kBool) return Select(x, x, v);
-          return Select(Eq(x, 0.0), v, c.To(x > 0, x.type()));
+          const V converted = c.To(x > 0, x.type());
+          return Select(Eq(x, 0.0), v, converted);
         }));
     add("ldexp", [](Ctx& c) {
       const auto& x = c.call.arg(0).tensor.dtype;
@@ -876,7 +909,8 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
     auto backward = [](std::function<V(Ctx&, V, V)> f) {
       return [f](Ctx& c) {
         const DType t = c.Promote({0, 1});
-        c.Return(f(c, c.Common(0, t), c.Common(1, t)), t);
+        const V operand = c.Common(1, t);
+        c.Return(f(c, c.Common(0, t), operand), t);
       };
     };
     add("threshold_backward",
@@ -891,7 +925,8 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
           return GeluBackward(g, x, !c.call.IsNone("approximate") && c.call.Find("approximate")->string == "tanh");
         }));
     add("hardtanh_backward", backward([](Ctx& c, V g, V x) {
-          return Select(Or(x <= c.Num("min_val", x.type()), x >= c.Num("max_val", x.type())), 0, g);
+          const V number = x >= c.Num("max_val", x.type());
+          return Select(Or(x <= c.Num("min_val", x.type()), number), 0, g);
         }));
     add("hardsigmoid_backward",
         backward([](Ctx&, V g, V x) { return Select(And(x > -3, x < 3), g * static_cast<double>(1.0f / 6.0f), 0); }));
@@ -935,7 +970,10 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
       const DType t = c.Promote({0, 1});
       V a = c.Common(0, t), b = c.Common(1, t);
       V close = Eq(a, b);
-      if (IsFloating(t) && c.Constant("equal_nan", 0) != 0) close = Or(close, And(IsNan(a), IsNan(b)));
+      if (IsFloating(t) && c.Constant("equal_nan", 0) != 0) {
+        const V is_nan = IsNan(b);
+        close = Or(close, And(IsNan(a), is_nan));
+      }
       const DType f = IsFloating(t) ? a.type() : DType::kFloat32;
       a = c.To(a, f);
       b = c.To(b, f);

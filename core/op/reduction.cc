@@ -162,7 +162,8 @@ absl::StatusOr<ReductionMeaning> BuildReduction(const OpCall& call) {
       const DType acc = OpMathType(out == DType::kBool ? DType::kInt64 : out);
       int v = pre.Cast(pre.Cast(x, out), acc);
       if (what == What::kNanSum && IsFloating(acc)) {
-        v = pre.Op(ScalarOp::kSelect, acc, pre.Op(ScalarOp::kIsNan, DType::kBool, v), pre.Const(acc, 0), v);
+        const int constant = pre.Const(acc, 0);
+        v = pre.Op(ScalarOp::kSelect, acc, pre.Op(ScalarOp::kIsNan, DType::kBool, v), constant, v);
       }
       const bool product = what == What::kProd || what == What::kCumProd;
       const int a = accumulate(product ? Combine::kProd : Combine::kSum, acc, v);
