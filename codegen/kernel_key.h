@@ -9,8 +9,9 @@
 
 namespace smelt {
 
-// Returns the digest of the code generator's own sources, LLVM's version, and the build id of its shared library:
-// "sha256:... LLVM 22.1.8 build 7c0e...". For CUDA also the digest of the libdevice that is linked in.
+// Returns the digest of the code generator's own sources, which hold the features of each target, and LLVM's version:
+// "sha256:... LLVM 22.1.8". Two builds of one version of LLVM make the same code, so that machines of any architecture
+// share kernels. For CUDA also the digest of the libdevice that is linked in.
 const std::string& CodeGeneratorIdentity(Target target);
 
 // Returns the SHA-256 of the spec's text (KernelSpec::ToString), the target and the code generator's identity: 64
