@@ -46,7 +46,7 @@ struct Specialization {
   fb::VariantKind kind() const;
 };
 
-// What the passes and the plan builder take from it.
+// Returns the options that the passes and the plan builder take from it.
 FunctionalizeOptions FunctionalizeOptionsFor(const Specialization& s);
 BundleBuilder::PlanOptions PlanOptionsFor(const Specialization& s);
 
