@@ -138,8 +138,9 @@ bool AliasDb::State::MayBeCopy(uint32_t object) {
 }
 
 // Returns whether an argument is the same at two nodes, whenever they run.
-bool AliasDb::State::SameArgument(ValueId a, ValueId b, int depth) {
-  if (depth > 16) return false;
+bool AliasDb::State::SameArgument(ValueId a, ValueId b, int depth, int* left) {
+  ++steps;
+  if (depth > 16 || --*left < 0) return false;
   SetId p = PointsTo(a), q = PointsTo(b);
   if (a == b) {
     bool changes = false;
@@ -151,7 +152,7 @@ bool AliasDb::State::SameArgument(ValueId a, ValueId b, int depth) {
     if (x && y) {
       if (x->size() != y->size()) return false;
       for (size_t i = 0; i < x->size(); ++i) {
-        if (!SameArgument((*x)[i], (*y)[i], depth + 1)) return false;
+        if (!SameArgument((*x)[i], (*y)[i], depth + 1, left)) return false;
       }
       // Nobody may change the lists between the two nodes.
       return !Written(a, false) && !Written(b, false);
@@ -165,7 +166,7 @@ bool AliasDb::State::SameArgument(ValueId a, ValueId b, int depth) {
       if (GeometryChanges(i) || GeometryChanges(j)) return false;
       if (i == j && objects[i].slot < 0 && (objects[i].kind == Kind::kElement || objects[i].kind == Kind::kPiece))
         return false;
-      return i == j || SameByStructure(i, j, depth + 1);
+      return i == j || SameByStructure(i, j, depth + 1, left);
     }
     return false;
   }
@@ -186,9 +187,9 @@ bool AliasDb::State::SameArgument(ValueId a, ValueId b, int depth) {
 }
 
 // Two views made alike of the same thing.
-bool AliasDb::State::SameByStructure(uint32_t a, uint32_t b, int depth) {
-  a = SameHandle(a);
-  b = SameHandle(b);
+bool AliasDb::State::SameByStructure(uint32_t a, uint32_t b, int depth, int* left) {
+  a = SameHandle(a, left);
+  b = SameHandle(b, left);
   if (a == b) return true;
   if (depth > 16 || objects[a].kind != objects[b].kind) return false;
   if (GeometryChanges(a) || GeometryChanges(b)) return false;
@@ -200,7 +201,7 @@ bool AliasDb::State::SameByStructure(uint32_t a, uint32_t b, int depth) {
              const Node &m = g.node(x.def), &n = g.node(y.def);
              if (m.op != n.op || x.def_index != y.def_index || m.inputs.size() != n.inputs.size()) return false;
              for (size_t i = 0; i < m.inputs.size(); ++i) {
-               if (!SameArgument(m.inputs[i], n.inputs[i], depth + 1)) return false;
+               if (!SameArgument(m.inputs[i], n.inputs[i], depth + 1, left)) return false;
              }
              return true;
            }();
@@ -216,7 +217,7 @@ bool AliasDb::State::SameByStructure(uint32_t a, uint32_t b, int depth) {
     return false;
   }
   for (size_t i = 0; i < m.inputs.size(); ++i) {
-    if (!SameArgument(m.inputs[i], n.inputs[i], depth + 1)) return false;
+    if (!SameArgument(m.inputs[i], n.inputs[i], depth + 1, left)) return false;
   }
   return true;
 }

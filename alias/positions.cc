@@ -22,6 +22,8 @@ using alias_internal::UnwrapOptional;
 namespace {
 
 constexpr int kMaxDepth = 16;
+constexpr int kManyTerms = 32;  // of one number
+constexpr int kLongChain = 64;  // of nodes that return their argument
 
 // The name of a symbol for the value itself, which no symbol of the graph can have.
 std::string NameOf(ValueId v) { return absl::StrCat("%", v.index, ".", v.generation); }
@@ -34,16 +36,24 @@ std::string TextOf(const std::optional<Expr>& e) { return e ? e->ToString() : "?
 
 // Outside loops a value is one number throughout a run, and an unknown number is a symbol. In loops only facts that the
 // graph states are used.
-std::optional<Expr> AliasDb::State::IntOf(ValueId v, int depth) {
+std::optional<Expr> AliasDb::State::IntOf(ValueId v) {
+  int left = kManyTerms;
+  return IntOf(v, 0, &left);
+}
+
+std::optional<Expr> AliasDb::State::IntOf(ValueId v, int depth, int* left) {
+  ++steps;
   if (std::optional<Expr> e = GetIntExpr(g, v)) return e;
+  --*left;
   const Value& value = g.value(v);
   const Node& node = g.node(value.def);
   if (!IsInt(g, v) || OutermostLoop(value.def).valid()) return std::nullopt;
   const std::string& name = node.op.name();
   const absl::Span<const ValueId> in = node.inputs;
   const auto all_ints = [&] { return absl::c_all_of(in, [&](ValueId x) { return IsInt(g, x); }); };
-  if (depth < kMaxDepth && in.size() == 2 && all_ints()) {
-    const std::optional<Expr> a = IntOf(in[0], depth + 1), b = IntOf(in[1], depth + 1);
+  if (depth < kMaxDepth && *left > 0 && in.size() == 2 && all_ints()) {
+    const std::optional<Expr> a = IntOf(in[0], depth + 1, left);
+    const std::optional<Expr> b = in[0] == in[1] ? a : IntOf(in[1], depth + 1, left);
     if (name == op::kAdd && a && b) return *a + *b;
     if (name == op::kSub && a && b) return *a - *b;
     if (name == op::kMul && a && b) return *a * *b;
@@ -116,9 +126,9 @@ bool AliasDb::State::IsWholeSlice(const Node& node) {
 
 // Returns the handle that this one is a view of with exactly the same bytes and geometry, or the handle itself if none
 // is known.
-uint32_t AliasDb::State::SameHandle(uint32_t object) {
-  constexpr int kLongChain = 1000;
-  for (int k = 0; k < kLongChain; ++k) {
+uint32_t AliasDb::State::SameHandle(uint32_t object, int* left) {
+  while (--*left >= 0) {
+    ++steps;
     const Object& v = objects[object];
     if (v.kind != Kind::kView || !v.def.valid()) return object;
     const Node& n = g.node(g.value(v.def).def);
@@ -136,9 +146,11 @@ uint32_t AliasDb::State::SameHandle(uint32_t object) {
   return object;
 }
 
-// Returns the value that v certainly is, if its node returns its argument, as add_ and casts do.
+// Returns the value that v certainly is, if its node returns its argument, as add_ and casts do. A long chain is not
+// followed to its start.
 ValueId AliasDb::State::Original(ValueId v) {
-  for (;;) {
+  for (int k = 0; k < kLongChain; ++k) {
+    ++steps;
     v = Unrefined(v);
     const Value& value = g.value(v);
     const Node& node = g.node(value.def);
@@ -153,10 +165,13 @@ ValueId AliasDb::State::Original(ValueId v) {
     if (arg >= node.inputs.size() || g.value(node.inputs[arg]).type.kind() == TypeKind::kOptional) return v;
     v = node.inputs[arg];
   }
+  return v;
 }
 
 // Returns whether two values are one handle, whichever it is, or views made alike of one. They are in scope together.
-bool AliasDb::State::SameView(ValueId a, ValueId b, int depth) {
+bool AliasDb::State::SameView(ValueId a, ValueId b, int depth, int* left) {
+  ++steps;
+  if (--*left < 0) return false;
   a = Original(a);
   b = Original(b);
   if (a == b && depth == 0) return true;
@@ -184,7 +199,8 @@ bool AliasDb::State::SameView(ValueId a, ValueId b, int depth) {
   if (r.view == 0 || (r.view & (r.view - 1)) != 0 || r.lazy_copy || r.fresh) return false;
   const size_t base = absl::countr_zero(r.view);
   for (size_t i = 0; i < m.inputs.size(); ++i) {
-    if (i == base ? !SameView(m.inputs[i], n.inputs[i], depth + 1) : !SameArgument(m.inputs[i], n.inputs[i], depth))
+    if (i == base ? !SameView(m.inputs[i], n.inputs[i], depth + 1, left)
+                  : !SameArgument(m.inputs[i], n.inputs[i], depth, left))
       return false;
   }
   return true;

@@ -348,16 +348,20 @@ bool AliasDb::State::ReachableByCaller(ValueId v) {
   return false;
 }
 
-ValueId AliasDb::State::Unrefined(ValueId v) const {
-  for (;;) {
+// A long chain is not followed to its start.
+ValueId AliasDb::State::Unrefined(ValueId v) {
+  constexpr int kLongChain = 64;
+  for (int k = 0; k < kLongChain; ++k) {
     const Node& n = g.node(g.value(v).def);
     const std::string& name = n.op.name();
     if (name != op::kPrimUncheckedCast && name != op::kPrimUncheckedUnwrapOptional &&
         name != op::kPrivateUnwrapOptional) {
       return v;
     }
+    ++steps;
     v = n.inputs[0];
   }
+  return v;
 }
 
 bool AliasDb::State::MayBeNothing(ValueId v) {
@@ -470,7 +474,8 @@ bool AliasDb::MustAlias(ValueId a, ValueId b) const {
   if (p == 0 || q == 0) return false;
   if (a == b) return true;
   if (!s.InScopeTogether(a, b)) return false;
-  if (s.SameView(a, b)) return true;
+  int left = alias_internal::kManyComparisons;
+  if (s.SameView(a, b, 0, &left)) return true;
   if (!SetPool::IsSingle(p) || !SetPool::IsSingle(q)) return false;
   const State::Ref x = SetPool::SingleRef(p), y = SetPool::SingleRef(q);
   if (IsOld(x) || IsOld(y)) return false;
@@ -498,8 +503,8 @@ bool AliasDb::MustAlias(ValueId a, ValueId b) const {
       s.CompareObjects(i, j, /*same_time=*/true) == Overlap::kSame) {
     return !s.MayBeCopy(i) && !s.MayBeCopy(j) && both_exist();
   }
-  const uint32_t bi = s.SameHandle(i), bj = s.SameHandle(j);
-  return (bi == bj || s.SameByStructure(bi, bj, 0)) && both_exist();
+  const uint32_t bi = s.SameHandle(i, &left), bj = s.SameHandle(j, &left);
+  return (bi == bj || s.SameByStructure(bi, bj, 0, &left)) && both_exist();
 }
 
 AliasAnswer AliasDb::Alias(ValueId a, ValueId b) const {

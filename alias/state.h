@@ -399,6 +399,7 @@ struct SetSummary {
 // A query looks at so many writes of a location that do not touch its subject, and compares so many pairs of handles.
 // Beyond that it answers "may".
 constexpr size_t kManyPairs = 256;
+constexpr int kManyComparisons = 128;  // of views and their arguments
 class Looks {
  public:
   // Counts a write of n that was looked at in vain. Returns whether it was one too many. A call of unknown code may
@@ -752,7 +753,7 @@ struct AliasDb::State {
 
   // --- queries (query.cc) ---
   // The value before its type was refined: the same object.
-  ValueId Unrefined(ValueId v) const;
+  ValueId Unrefined(ValueId v);
   // Returns whether v may also be None, or not initialized: on some way to it, or because there is no element.
   // Otherwise the set says what v is.
   bool MayBeNothing(ValueId v);
@@ -807,21 +808,23 @@ struct AliasDb::State {
   // Compares two objects. With same_time both are in one iteration of each loop. The contents of a view that a loop
   // makes anew are compared only then.
   Overlap CompareObjects(uint32_t a, uint32_t b, bool same_time);
-  bool SameByStructure(uint32_t a, uint32_t b, int depth);
+  // Of the views and arguments that are compared for one question, *left more are looked at.
+  bool SameByStructure(uint32_t a, uint32_t b, int depth, int* left);
   bool MayBeCopy(uint32_t object);  // a view, or in some runs a copy of what it is a view of
-  bool SameArgument(ValueId a, ValueId b, int depth);
+  bool SameArgument(ValueId a, ValueId b, int depth, int* left);
   bool IsEmpty(uint32_t object);
   // --- positions (positions.cc) ---
-  std::optional<Expr> IntOf(ValueId v, int depth = 0);
+  std::optional<Expr> IntOf(ValueId v);
+  std::optional<Expr> IntOf(ValueId v, int depth, int* left);
   std::optional<std::vector<Expr>> IntsOf(ValueId v);
   std::optional<Expr> PositionOf(const Expr& bound, int64_t key, const alias_internal::Geom& base, uint32_t object,
                                  NodeId n);
   void PlaceExactly(uint32_t object, NodeId n, const alias_internal::Geom& base, int piece, alias_internal::Geom* out);
   void PlaceInStorage(const Node& node, const alias_internal::Geom& base, alias_internal::Geom* out);
   bool IsWholeSlice(const Node& node);
-  uint32_t SameHandle(uint32_t object);
+  uint32_t SameHandle(uint32_t object, int* left);
   ValueId Original(ValueId v);
-  bool SameView(ValueId a, ValueId b, int depth = 0);
+  bool SameView(ValueId a, ValueId b, int depth, int* left);
   bool IsOneHandle(uint32_t object) const;
   void TakeAskedSizes(const Object& o, alias_internal::Geom* out);
 

@@ -292,6 +292,33 @@ std::unique_ptr<Graph> LoopOfOneValue(int64_t nodes) {
 
 // --- views ---
 
+// Each operator returns its argument.
+std::unique_ptr<Graph> ChainInPlace(int64_t nodes) {
+  Builder b;
+  ValueId v = b.Relu(b.x);
+  for (int64_t i = 0; i < nodes; ++i) v = b.AddInPlace(v, b.y);
+  return b.Return(v);
+}
+
+// Each view is its base as a whole.
+std::unique_ptr<Graph> ChainOfWholeViews(int64_t nodes) {
+  Builder b;
+  ValueId v = b.Relu(b.x);
+  for (int64_t i = 0; i < nodes; ++i) v = b.Op("aten::detach", {v});
+  return b.Return(v);
+}
+
+// Each number is twice the last one, and a view begins there.
+std::unique_ptr<Graph> DoubledNumbers(int64_t nodes) {
+  Builder b;
+  ValueId n = b.g->AddInput("i", Type::Int());
+  for (int64_t i = 0; i < nodes / 3; ++i) {
+    n = b.Op("aten::add.int", {n, n}, Type::Int());
+    b.AddInPlace(b.Op("aten::slice.Tensor", {b.x, b.zero, n, b.one, b.one}), b.y);
+  }
+  return b.Return(b.x);
+}
+
 // One base with overlapping views whose bounds are not known.
 std::unique_ptr<Graph> SymbolicViews(int64_t nodes) {
   Builder b;
@@ -922,6 +949,9 @@ std::vector<Family> NamedFamilies() {
       {"loop_around_branches", LoopAroundBranches},
       {"loop_around_loops", LoopAroundLoops},
       {"loop_of_one_value", LoopOfOneValue},
+      {"chain_in_place", ChainInPlace},
+      {"chain_of_whole_views", ChainOfWholeViews},
+      {"doubled_numbers", DoubledNumbers},
       {"symbolic_views", SymbolicViews},
       {"pieces_of_pieces", PiecesOfPieces},
       {"view_tree", ViewTree},
