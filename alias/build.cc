@@ -36,7 +36,7 @@ void AliasDb::State::Enter(NodeId n, std::vector<Walking>* stack) {
   Walking w = {n, last_position, walk_loop, false, false, 0, AllSteps(), NodeId()};
   if (!node.blocks.empty()) {
     const EffectKind kind = GetOpEffects(node.op).kind;
-    if (IsLoopKind(kind)) walk_loop = LoopIndex(n);
+    if (IsLoopKind(kind)) walk_loop = loops.IndexOf(n);
     w.again = kind == EffectKind::kIf || kind == EffectKind::kCond || IsLoopKind(kind);
     w.waits = w.again && !(nodes[n.index].flags & NodeRecord::kQueued);
     if (w.waits) nodes[n.index].flags |= NodeRecord::kQueued;
@@ -63,7 +63,7 @@ void AliasDb::State::Leave(const Walking& at) {
     EvaluateKind(at.n, node, op, false, false);
     if (IsLoopKind(op.kind) && walk_loop == 0) {
       Propagate();
-      loops[LoopIndex(at.n)].cost = AllSteps() - at.steps;
+      loops[loops.IndexOf(at.n)].cost = AllSteps() - at.steps;
     }
   }
   if (!building) return;
@@ -180,8 +180,7 @@ void AliasDb::State::Reset() {
   free_objects.clear();
   pending_free.clear();
   nodes.clear();
-  loops.clear();
-  loop_of_node.clear();
+  loops.Clear();
   contents.clear();
   elements.clear();
   elements_of.clear();
@@ -223,7 +222,6 @@ void AliasDb::State::Build() {
   nodes.resize(g.node_index_bound());
   objects.reserve(g.value_index_bound() + kFirstObject);
   objects.resize(kFirstObject);
-  loops.push_back({NodeId(), 0, 0, 0, 0, {}, 0});
   objects[kUnknown].kind = Kind::kUnknown;
   objects[kUnknown].tensor = objects[kUnknown].container = objects[kUnknown].external = true;
   objects[kRandom].kind = Kind::kRandom;
@@ -350,11 +348,10 @@ void AliasDb::State::Flush() {
   for (int round = 0; !needs_rebuild && !resolve_loops.empty(); ++round) {
     const uint32_t index = *resolve_loops.begin();
     resolve_loops.erase(resolve_loops.begin());
-    const uint32_t known = index < loop_of_node.size() ? loop_of_node[index] : 0;
-    const NodeId loop = loops[known].node;
+    const NodeId loop = loops.AtNode(index).node;
     const bool must = must_resolve.erase(index) != 0;
     if (loop.valid() && g.IsLive(loop)) {
-      if (!must && !Affords(loops[known].cost)) {
+      if (!must && !Affords(loops.AtNode(index).cost)) {
         stale = true;
         continue;
       }

@@ -305,46 +305,12 @@ int AliasDb::State::Precedes(NodeId a, NodeId b) const {
 // always have.
 bool AliasDb::State::MayComeBefore(NodeId a, NodeId b, Ref holder) {
   if (!b.valid() || Precedes(a, b) == 1) return true;
-  const uint32_t common = CommonLoop(a, b);
+  const uint32_t common = loops.CommonOf(a, b);
   if (common == 0) return false;
   const uint32_t holder_loop = objects[ObjectOf(holder)].loop;
   // a ran in an earlier iteration of a loop around both that is not around the allocations in holder_loop. To the
   // contents of an earlier instance of such an allocation, a did what it does before b.
-  return !LoopWithin(holder_loop, common) || (IsOld(holder) && loops[common].top == loops[holder_loop].top);
-}
-
-uint32_t AliasDb::State::LoopAround(NodeId n) {
-  const NodeId loop = tree.InnermostLoop(n);
-  return loop.valid() ? LoopIndex(loop) : 0;
-}
-
-uint32_t AliasDb::State::CommonLoop(NodeId a, NodeId b) {
-  const alias_internal::BlockTree::Common c = tree.CommonOf(a, b);
-  if (c.a == c.b) {
-    // A loop's own node counts as inside it.
-    if (const uint32_t loop = KnownLoop(c.a); loop != 0) return loop;
-  }
-  return LoopAround(c.a);
-}
-
-AliasDb::State::LoopRange AliasDb::State::LoopsBetween(uint32_t loop, uint32_t holder_loop) const {
-  const auto between = [&](uint32_t l) { return l != 0 && !LoopWithin(holder_loop, l); };
-  if (!between(loop)) return {};
-  uint32_t outer = loop;
-  for (;;) {
-    if (between(loops[outer].jump)) {
-      outer = loops[outer].jump;
-    } else if (between(loops[outer].parent)) {
-      outer = loops[outer].parent;
-    } else {
-      return {loop, outer};
-    }
-  }
-}
-
-bool AliasDb::State::IsInside(NodeId n, uint32_t loop) const {
-  const NodeId around = loops[loop].node;
-  return n == around || (g.IsLive(around) && tree.AncestorIn(g.node(around).parent, n) == around);
+  return !loops.IsWithin(holder_loop, common) || (IsOld(holder) && loops[common].top == loops[holder_loop].top);
 }
 
 void AliasDb::State::NoteReader(uint32_t object, NodeId reader) {
@@ -357,7 +323,7 @@ void AliasDb::State::NoteReader(uint32_t object, NodeId reader) {
 // each loop around it. Of the loops between it and the holder, only the innermost and the outermost can make a
 // difference: whatever one of them makes older, all loops further out make older too.
 AliasDb::State::SetId AliasDb::State::StoredAtAnyTime(const Store& s, uint32_t holder_loop) {
-  const LoopRange range = LoopsBetween(LoopAround(s.node), holder_loop);
+  const alias_internal::LoopTable::Range range = loops.Between(loops.Around(s.node), holder_loop);
   return Join(Join(s.set, Shift(s.set, range.inner)), Shift(s.set, range.outer));
 }
 
@@ -428,13 +394,13 @@ AliasDb::State::SetId AliasDb::State::ContentNow(Ref holder, int32_t slot, NodeI
       if (s.shuffle || s.set == 0) continue;
       if (slot >= 0 && ((s.slot >= 0 && s.slot != slot) || (s.slot == kAppended && among_first))) continue;
       const bool before = !reader.valid() || Precedes(s.node, reader) == 1;
-      const uint32_t common = before && !IsOld(holder) ? 0 : reader.valid() ? CommonLoop(s.node, reader) : 0;
+      const uint32_t common = before && !IsOld(holder) ? 0 : reader.valid() ? loops.CommonOf(s.node, reader) : 0;
       const bool earlier = IsOld(holder) && common != 0 && loops[common].top == loops[holder_loop].top;
-      LoopRange range;
+      alias_internal::LoopTable::Range range;
       if (before) {
-        range = LoopsBetween(LoopAround(s.node), holder_loop);
+        range = loops.Between(loops.Around(s.node), holder_loop);
       } else if (common != 0) {
-        range = LoopsBetween(common, holder_loop);
+        range = loops.Between(common, holder_loop);
         if (range.inner == 0 && !earlier) continue;
       } else {
         continue;

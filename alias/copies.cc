@@ -77,7 +77,7 @@ class AliasDb::State::CopySolver {
       const bool runs = !param && !is_while && s_.RunsOnce(node);
       if (!runs) add(node.inputs[inputs_from + k]);
       if (results_from + k < g.results(body).size()) {
-        add(g.results(body)[results_from + k], param ? s_.LoopIndex(n) : 0);
+        add(g.results(body)[results_from + k], param ? s_.loops.IndexOf(n) : 0);
       }
     } else if (op.kind == EffectKind::kIf || op.kind == EffectKind::kCond) {
       if (param) {

@@ -154,11 +154,11 @@ void AliasDb::State::SetPointsTo(ValueId v, SetId s, NodeId by, bool first) {
   reach_changed |= before != 0;
   // Members that are gone may be kept alive by a back edge, which the loop notices, or by a container, whose readers
   // are notified. If only a storage has changed, neither can notice.
-  if (!monotone && loops.size() > 1 && s == before) {
+  if (!monotone && !loops.IsEmpty() && s == before) {
     ResolveAround(by);
     for (const Use& u : g.value(v).uses) ResolveAround(u.user);
   }
-  if (!monotone && loops.size() > 1 && !sets.Includes(s, before)) ResolveUsers(v);
+  if (!monotone && !loops.IsEmpty() && !sets.Includes(s, before)) ResolveUsers(v);
   if (before != 0 && !geometry_changed && !building) {
     for (const Use& u : g.value(v).uses) geometry_changed |= !g.IsReturn(u.user) && DecidesGeometry(u.user);
   }

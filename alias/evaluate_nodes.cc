@@ -235,7 +235,7 @@ void AliasDb::State::EvaluateLoop(NodeId n, const Node& node, bool is_while, boo
   const BlockId body = is_while && node.blocks.size() > 1 ? node.blocks[1] : node.blocks[0];
   // Loop(trips, condition, carried...) with a body (index, carried...) -> (condition, carried...).
   const size_t inputs_from = is_while ? 0 : 2, params_from = is_while ? 0 : 1, results_from = is_while ? 0 : 1;
-  const uint32_t loop = LoopIndex(n);
+  const uint32_t loop = loops.IndexOf(n);
   const bool runs = !first && !is_while && RunsOnce(node);
   const size_t carried_values = node.inputs.size() - std::min(inputs_from, node.inputs.size());
   const size_t count = parts != nullptr ? parts->size() : carried_values;
@@ -437,9 +437,9 @@ void AliasDb::State::MoveStorage(NodeId n, ValueId handle, SetId target) {
     const uint32_t key = HandleKey(moved_object);
     SetId moved = Join(moved_storage[key], target);
     // A handle from outside the loop may have moved in an earlier iteration.
-    for (uint32_t l = LoopOf(n); l != 0 && !LoopWithin(objects[moved_object].loop, l); l = loops[l].parent) {
-      moved = Join(moved, Shift(target, l));
-    }
+    // Whatever one loop makes older, all loops further out make older too.
+    const alias_internal::LoopTable::Range range = loops.Between(LoopOf(n), objects[moved_object].loop);
+    moved = Join(Join(moved, Shift(target, range.inner)), Shift(target, range.outer));
     moved_storage[key] = moved;
     if (objects[moved_object].external) {
       external_moved = true;

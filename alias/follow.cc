@@ -125,7 +125,7 @@ bool AliasDb::State::FlowsOn(ValueId v) {
 
 // n gets another value, or is another value: a back edge alone may now keep alive the values that came through it.
 void AliasDb::State::ResolveFrom(NodeId n) {
-  if (loops.size() <= 1 && moved_storage.empty()) return;
+  if (loops.IsEmpty() && moved_storage.empty()) return;
   if (g.IsReturn(n)) return ResolveAround(n);
   const Node& node = g.node(n);
   const OpEffects& op = GetOpEffects(node.op);
@@ -179,7 +179,7 @@ void AliasDb::OnNodeErasing(NodeId n) {
     if (const auto* sub = std::get_if<std::shared_ptr<Graph>>(a)) s.summaries.erase(sub->get());
   }
   for (ValueId v : node.outputs) s.FreeOwn(v);
-  if (n.index < s.loop_of_node.size()) s.loop_of_node[n.index] = 0;
+  s.loops.Forget(n);
 }
 
 void AliasDb::OnNodeMoved(NodeId n, BlockId old_parent) {

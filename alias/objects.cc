@@ -6,7 +6,6 @@
 namespace smelt {
 
 using alias_internal::Contents;
-using alias_internal::IsLoopKind;
 using alias_internal::IsOld;
 using alias_internal::MakeRef;
 using alias_internal::Mix;
@@ -247,57 +246,15 @@ AliasDb::State::SetId AliasDb::State::Summarise(SetId s) {
   return result(group);
 }
 
-uint32_t AliasDb::State::KnownLoop(NodeId loop_node) const {
-  if (loop_node.index >= loop_of_node.size()) return 0;
-  const uint32_t l = loop_of_node[loop_node.index];
-  return loops[l].node == loop_node ? l : 0;
-}
-
-uint32_t AliasDb::State::LoopIndex(NodeId loop_node) {
-  if (uint32_t known = KnownLoop(loop_node); known != 0) return known;
-  // From the outside in, without recursion.
-  std::vector<NodeId> todo = {loop_node};
-  for (NodeId n = tree.InnermostLoop(loop_node); n.valid() && KnownLoop(n) == 0; n = tree.InnermostLoop(n))
-    todo.push_back(n);
-  uint32_t l = 0;
-  for (; !todo.empty(); todo.pop_back()) {
-    const NodeId n = todo.back();
-    const NodeId around = tree.InnermostLoop(n);
-    const uint32_t parent = around.valid() ? KnownLoop(around) : 0;
-    if (n.index >= loop_of_node.size()) loop_of_node.resize(std::max<size_t>(n.index + 1, g.node_index_bound()));
-    l = static_cast<uint32_t>(loops.size());
-    loop_of_node[n.index] = l;
-    const uint32_t jump = loops[parent].jump, further = loops[jump].jump;
-    const bool even = loops[parent].depth - loops[jump].depth == loops[jump].depth - loops[further].depth;
-    const uint32_t top = parent == 0 ? l : loops[parent].top;
-    loops.push_back({n, parent, even ? further : parent, top, loops[parent].depth + 1, {}, 0});
-  }
-  return l;
-}
-
 // The innermost loop around n.
 uint32_t AliasDb::State::LoopOf(NodeId n) {
   if (walk_loop != UINT32_MAX) return walk_loop;
-  if (loops.size() == 1 && monotone) return 0;
-  const NodeId loop = tree.InnermostLoop(n);
-  return loop.valid() ? LoopIndex(loop) : 0;
-}
-
-bool AliasDb::State::LoopWithin(uint32_t inner, uint32_t outer) const {
-  const uint32_t depth = loops[outer].depth;
-  while (loops[inner].depth > depth)
-    inner = loops[loops[inner].jump].depth >= depth ? loops[inner].jump : loops[inner].parent;
-  return inner == outer;
-}
-
-NodeId AliasDb::State::OutermostLoop(NodeId n) const {
-  const NodeId around = tree.OutermostLoopAround(n);
-  return around.valid() ? around : IsLoopKind(GetOpEffects(g.node(n).op).kind) ? n : NodeId();
+  return loops.IsEmpty() && monotone ? 0 : loops.Around(n);
 }
 
 void AliasDb::State::ResolveAround(NodeId n) {
   stale |= !moved_storage.empty();
-  if (loops.size() <= 1) return;
+  if (loops.IsEmpty()) return;
   if (overdrawn) return;
   if (NodeId loop = OutermostLoop(n); loop.valid()) resolve_loops.insert(loop.index);
 }
@@ -308,7 +265,7 @@ AliasDb::State::SetId AliasDb::State::Shift(SetId s, uint32_t loop) {
   bool any = false;
   absl::InlinedVector<Ref, 40> out;
   sets.ForEach(s, [&](Ref r) {
-    const bool older = !IsOld(r) && LoopWithin(objects[ObjectOf(r)].loop, loop);
+    const bool older = !IsOld(r) && loops.IsWithin(objects[ObjectOf(r)].loop, loop);
     any |= older;
     out.push_back(older ? r | 1 : r);
   });
@@ -324,7 +281,7 @@ AliasDb::State::SetId AliasDb::State::OldContents(SetId s, uint32_t loop) {
     uint32_t l = objects[ObjectOf(r)].loop;
     if (l == 0 || IsOld(r)) {
       out.push_back(r);
-    } else if (LoopWithin(l, loop)) {
+    } else if (loops.IsWithin(l, loop)) {
       out.push_back(r | 1);
     } else {
       out.push_back(r);
@@ -383,13 +340,12 @@ void AliasDb::State::CollectSets() {
 int64_t AliasDb::State::Bytes() const {
   const auto of = [](const auto& v) { return static_cast<int64_t>(v.capacity() * sizeof(v[0])); };
   const auto of_map = [](const auto& m) { return static_cast<int64_t>(m.capacity() * (sizeof(*m.begin()) + 1)); };
-  int64_t out = of(values) + of(objects) + of(nodes) + of(loops) + of(loop_of_node) + of(copy_marks) + of(geom_of) +
+  int64_t out = of(values) + of(objects) + of(nodes) + loops.bytes() + of(copy_marks) + of(geom_of) +
                 of(set_summaries) + of(nothing) + of(free_objects) + writes.bytes() + reads.bytes() + sets.bytes() +
                 tree.bytes() + of_map(contents) + of_map(elements) + of_map(elements_of) + of_map(groups) +
                 of_map(moved_storage) + of_map(unmoved_storage) + of_map(stores_of_node) + of_map(geometry_changes) +
                 of_map(reach_at_any_time) + of_map(output_refs) +
                 static_cast<int64_t>(geoms.size() * sizeof(alias_internal::Geom));
-  for (const alias_internal::Loop& l : loops) out += of(l.carried);
   for (const auto& [o, c] : contents) {
     out += sizeof(Contents) + of(c->stores) + of(c->readers) + of(c->slots);
     if (c->sums != nullptr) out += of((*c->sums)[0]) + of((*c->sums)[1]);

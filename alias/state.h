@@ -18,8 +18,11 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
+#include "smelt/alias/access_index.h"
 #include "smelt/alias/alias_db.h"
 #include "smelt/alias/block_tree.h"
+#include "smelt/alias/loop_table.h"
+#include "smelt/alias/set_pool.h"
 #include "smelt/alias/write_spans.h"
 #include "smelt/core/base/check.h"
 #include "smelt/core/convention/convention.h"
@@ -28,113 +31,10 @@
 namespace smelt {
 namespace alias_internal {
 
-// An object, or the older instances of one that is allocated in a loop: those that earlier iterations allocated.
-using Ref = uint32_t;  // object << 1 | old
-inline uint32_t ObjectOf(Ref r) { return r >> 1; }
-inline bool IsOld(Ref r) { return r & 1; }
-inline Ref MakeRef(uint32_t object, bool old = false) { return object << 1 | (old ? 1 : 0); }
-
-// A set of refs: 0 is empty, an odd number a single ref, an even one an entry of SetPool.
-using SetId = uint32_t;
-
-// Sets are kept sorted, each once: equal sets have equal ids. An id that nothing holds may come to stand for another
-// set: see Collect.
-class SetPool {
- public:
-  SetPool() : recent_(256), table_(kFirstTable) { entries_.push_back({0, 0, 0}); }
-  static SetId Single(Ref r) { return r << 1 | 1; }
-  static bool IsSingle(SetId s) { return s & 1; }
-  static Ref SingleRef(SetId s) { return s >> 1; }
-  SetId Make(absl::Span<Ref> refs);  // any order, duplicates allowed; sorts them
-  SetId Union(SetId a, SetId b);
-  absl::InlinedVector<Ref, 8> Refs(SetId s) const;
-  template <typename F>
-  void ForEach(SetId s, const F& f) const {
-    if (s == 0) return;
-    if (s & 1) {
-      f(static_cast<Ref>(s >> 1));
-      return;
-    }
-    const Entry e = entries_[s >> 1];
-    steps_ += e.size;
-    for (uint32_t i = 0; i < e.size; ++i) f(pool_[e.begin + i]);
-  }
-  bool Contains(SetId s, Ref r) const;
-  // Returns whether some ref of both sets passes the test.
-  template <typename F>
-  bool AnyCommon(SetId a, SetId b, const F& test) const {
-    const Ref single_a = a >> 1, single_b = b >> 1;
-    const absl::Span<const Ref> x = Sorted(a, &single_a), y = Sorted(b, &single_b);
-    for (size_t i = 0, k = 0; i < x.size() && k < y.size();) {
-      if (x[i] == y[k] && test(x[i])) return true;
-      if (x[i] <= y[k]) {
-        ++i;
-      } else {
-        ++k;
-      }
-    }
-    return false;
-  }
-  bool Includes(SetId outer, SetId inner) const;
-  size_t Size(SetId s) const { return s == 0 ? 0 : (s & 1) ? 1 : entries_[s >> 1].size; }
-  // A hash of the members. Unlike the id, it never stands for another set.
-  uint64_t Hash(SetId s) const { return s == 0 || IsSingle(s) ? s : entries_[s >> 1].hash; }
-  int64_t size() const { return static_cast<int64_t>(entries_.size()) - 1; }
-  int64_t steps() const { return steps_; }
-  int64_t bytes() const {
-    return pool_.capacity() * sizeof(Ref) + entries_.capacity() * sizeof(Entry) + table_.capacity() * sizeof(Slot) +
-           free_.capacity() * sizeof(uint32_t);
-  }
-
-  // Sets grow step by step, and the smaller ones are soon forgotten. Returns the refs that have been added since the
-  // last collection.
-  size_t added() const { return pool_.size() - kept_; }
-  size_t kept() const { return kept_; }
-  // Drops all sets but those that `visit` passes to its argument.
-  void Collect(absl::FunctionRef<void(absl::FunctionRef<void(SetId)>)> visit);
-
- private:
-  struct Entry {
-    uint32_t begin, size;
-    uint64_t hash;
-  };
-  // Open addressing; entry 0: free.
-  struct Slot {
-    uint32_t hash = 0, entry = 0;
-  };
-  // Recent unions: nested loops and branches ask for the same unions repeatedly.
-  struct United {
-    SetId a = 0, b = 0, both = 0;
-  };
-  // The refs of a nonempty set; `single` holds the ref of a set of one.
-  absl::Span<const Ref> Sorted(SetId s, const Ref* single) const {
-    if (IsSingle(s)) return absl::MakeConstSpan(single, 1);
-    return absl::MakeConstSpan(pool_.data() + entries_[s >> 1].begin, entries_[s >> 1].size);
-  }
-  SetId Intern(const Ref* sorted, size_t size);
-  void MakeTable(size_t size);
-  // A set's slot is first looked for at the place that its largest ref determines, where the sets made at about the
-  // same time are: one line of the cache for many. Only if that range is crowded is it looked for elsewhere.
-  static constexpr size_t kFirstTable = 64, kNear = 32;
-  static constexpr int kScaleBits = 16;
-  template <typename F>
-  Slot* Probe(uint32_t hash, Ref largest, const F& is_it);
-  uint64_t scale_ = uint64_t{1} << kScaleBits;  // slots a ref, in units of 2^-kScaleBits
-  mutable int64_t steps_ = 0;
-  std::vector<United> recent_;
-  std::vector<Ref> pool_;
-  std::vector<Entry> entries_;
-  std::vector<Slot> table_;
-  std::vector<uint32_t> free_;  // entries that stand for no set
-  size_t kept_ = 0;             // refs that the last collection has kept
-};
-
 // Slots of containers.
 constexpr int32_t kAnySlot = -1;
 constexpr int32_t kAppended = -2;  // a store beyond the elements the container was made with
 constexpr int kMaxElementDepth = 12;
-
-inline bool IsLoopKind(EffectKind k) { return k == EffectKind::kLoop || k == EffectKind::kWhile; }
 
 inline const Type& UnwrapOptional(const Type& t) {
   const Type* p = &t;
@@ -146,13 +46,6 @@ inline bool MayBeTensor(const Type& t) {
   return u.IsTensor() || u.kind() == TypeKind::kAny || u.kind() == TypeKind::kUnion;
 }
 inline bool MayBeContainer(const Type& t) { return IsContainerType(t); }
-
-// Equal fingerprints count as equal: each bit of the input affects all bits of the output.
-inline uint64_t Mix(uint64_t h, uint64_t x) {
-  h = (h ^ x) * 0xff51afd7ed558ccdu;
-  h = (h ^ h >> 32) * 0xc4ceb9fe1a85ec53u;
-  return h ^ h >> 29;
-}
 
 enum class ObjectKind : uint8_t {
   kFree,
@@ -185,84 +78,6 @@ struct Object {
   bool tensor = false, container = false;
   bool external = false;  // caller owned
   bool escaped = false;
-};
-
-// One access of a node to a location.
-enum AccessBits : uint8_t {
-  kRead = 1,
-  kWrite = 2,
-  kGeometryRead = 4,
-  kGeometryWrite = 8,
-  kAsync = 16,        // by a fork: at any time from here on
-  kOfContainer = 32,  // of the list, dictionary or object itself, not of a tensor's bytes
-};
-struct Access {
-  NodeId node;
-  Ref object = 0;
-  Ref storage = 0;
-  uint32_t left = 0, right = 0, up = 0;  // in its location's list
-  uint32_t node_next = 0;                // in its node's list
-  uint32_t list = 0;
-  uint32_t position = 0;  // its node's
-  uint16_t arg = 0;
-  uint8_t bits = 0;
-};
-
-// All accesses of one kind (writes, or reads), by location and by node. Entry 0 is none. A location's list is in
-// program order: a treap, so that the accesses between two nodes are found without walking the others. Appending costs
-// O(1), everything else O(log). A node that moves is taken out before its place changes in any list.
-class AccessIndex {
- public:
-  explicit AccessIndex(const BlockTree& tree) : tree_(tree) { records_.emplace_back(); }
-  uint32_t Add(uint32_t list, const Access& a, uint32_t* node_head);  // returns its record
-  void RemoveNode(uint32_t* node_head);
-  void MoveNode(uint32_t node_head);  // which has another place in the text now
-  void MoveList(uint32_t from, uint32_t to);
-  uint32_t Head(uint32_t list) const;
-  uint32_t Tail(uint32_t list) const { return list < lists_.size() ? lists_[list].tail : 0; }
-  uint32_t Next(uint32_t i) const;
-  uint32_t Prev(uint32_t i) const;
-  uint32_t FirstAfter(uint32_t list, NodeId n) const;  // the first access by what comes after n, its blocks' nodes too
-  uint32_t LastBefore(uint32_t list, NodeId n, uint32_t position = 0);  // n's position, if the caller knows it
-  uint32_t Size(uint32_t list) const { return list < lists_.size() ? lists_[list].size : 0; }
-  // Changes whenever the list does.
-  uint32_t Version(uint32_t list) const { return list < lists_.size() ? lists_[list].version : 0; }
-  uint64_t changes() const { return changes_; }  // of any list
-  const Access& at(uint32_t i) const { return records_[i]; }
-  int64_t live() const { return live_; }
-  int64_t steps() const { return steps_; }
-  int64_t bytes() const { return records_.capacity() * sizeof(Access) + lists_.capacity() * sizeof(List); }
-  void Clear() {
-    records_.resize(1);
-    free_.clear();
-    lists_.clear();
-    live_ = 0;
-    ++changes_;
-  }
-
- private:
-  struct List {
-    uint32_t root = 0, tail = 0, size = 0, version = 0;
-    // The last result of LastBefore, at that version: neighbours in the text ask for neighbours here.
-    uint32_t found = 0, found_version = 0;
-    uint32_t inserted = 0;  // the last one, or its neighbour if that is gone
-  };
-  bool Before(const Access& a, const Access& b) const {
-    return a.position != 0 && b.position != 0 ? a.position < b.position : tree_.IsBefore(a.node, b.node);
-  }
-  void Insert(uint32_t i, List* l);
-  bool InsertBeside(uint32_t i, uint32_t near);  // false: it does not belong right beside `near`
-  void Unlink(uint32_t i);
-  void RotateUp(uint32_t i, List* l);
-  static uint32_t Priority(uint32_t i) { return i * 0x9e3779b1u ^ (i * 0x85ebca6bu) >> 15; }
-
-  const BlockTree& tree_;
-  std::vector<Access> records_;
-  std::vector<uint32_t> free_;
-  std::vector<List> lists_;
-  int64_t live_ = 0;
-  mutable int64_t steps_ = 0;
-  uint64_t changes_ = 0;
 };
 
 struct NodeRecord {
@@ -329,16 +144,6 @@ struct Contents {
   SetId kept = 0;          // all that it has held since then
   uint64_t kept_told = 0;  // a hash of it, storages included
   bool HasMany() const { return stores.size() > kMany; }
-};
-
-struct Loop {
-  NodeId node;
-  uint32_t parent = 0;
-  uint32_t jump = 0;  // one further up: any is a logarithmic number of jumps away
-  uint32_t top = 0;   // the outermost around it, or itself
-  uint32_t depth = 0;
-  std::vector<SetId> carried;  // what went in and came back when it was last evaluated, for each carried value
-  int64_t cost = 0;            // of an outermost loop: the steps that it took when it was last solved
 };
 
 // The place of a handle's bytes: exactly, as a geometry over its one storage, and as a box in the index space of some
@@ -441,7 +246,7 @@ struct AliasDb::State {
   static constexpr uint32_t kFirstJoinedSpace = uint32_t{1} << 30;
   static constexpr uint32_t kUnknown = 1, kRandom = 2, kWorld = 3, kFirstObject = 4;
 
-  State(Graph& graph, Options o) : g(graph), options(o), tree(graph), writes(tree), reads(tree) {}
+  State(Graph& graph, Options o) : g(graph), options(o), tree(graph), loops(graph, tree), writes(tree), reads(tree) {}
 
   Graph& g;
   Options options;
@@ -464,8 +269,7 @@ struct AliasDb::State {
   std::vector<Object> objects;
   std::vector<uint32_t> free_objects, pending_free;
   std::vector<NodeRecord> nodes;
-  std::vector<alias_internal::Loop> loops;
-  std::vector<uint32_t> loop_of_node;  // by node index; 0: none; short while there are no loops
+  alias_internal::LoopTable loops;
   absl::flat_hash_map<uint32_t, std::unique_ptr<alias_internal::Contents>> contents;
   absl::flat_hash_map<std::pair<uint32_t, int32_t>, uint32_t> elements;  // (container, slot) -> object
   using Elements = absl::InlinedVector<uint32_t, 2>;
@@ -684,10 +488,7 @@ struct AliasDb::State {
   void FreeOwn(ValueId v);
   uint32_t ElementObject(uint32_t parent, int32_t slot, bool tensor, bool container, Kind kind);
   uint32_t LoopOf(NodeId n);
-  uint32_t LoopIndex(NodeId loop_node);                   // of a loop itself
-  uint32_t KnownLoop(NodeId loop_node) const;             // 0: none yet
-  bool LoopWithin(uint32_t inner, uint32_t outer) const;  // inner == outer or inside
-  NodeId OutermostLoop(NodeId n) const;                   // n itself, if it is one
+  NodeId OutermostLoop(NodeId n) const { return loops.OutermostOf(n); }
   // The value that n passes on may be less than before. The loop around it, if there is one, is solved again, because
   // its back edges may keep alive what no longer comes in. If handles change storages (set_), everything is solved
   // again, because they act as loops do.
@@ -720,15 +521,6 @@ struct AliasDb::State {
   int Precedes(NodeId a,
                NodeId b) const;  // 1: a before b; 0: b not after a (or neither); within one run of their common block
   bool MayComeBefore(NodeId a, NodeId b, Ref holder);
-  uint32_t CommonLoop(NodeId a, NodeId b);  // the innermost loop around both; 0: none
-  // The loops around n that are not around the allocations in holder_loop: the innermost and the outermost; 0 if there
-  // are none.
-  struct LoopRange {
-    uint32_t inner = 0, outer = 0;
-  };
-  LoopRange LoopsBetween(uint32_t loop, uint32_t holder_loop) const;
-  uint32_t LoopAround(NodeId n);                 // as LoopOf, wherever the walk is
-  bool IsInside(NodeId n, uint32_t loop) const;  // the loop's own node counts
   uint32_t ListOf(uint32_t storage) const;
   // In `reads` each location has two lists: only few accesses conflict with reads of geometry alone.
   static uint32_t ReadList(uint32_t list, bool geometry_only) { return 2 * list + (geometry_only ? 1 : 0); }
