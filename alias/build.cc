@@ -342,7 +342,9 @@ void AliasDb::State::WantRebuild() {
 
 void AliasDb::State::Flush() {
   WantRebuild();
-  if (queue.empty() && !needs_rebuild && resolve_loops.empty() && pending_free.empty()) return;
+  if (queue.empty() && !needs_rebuild && resolve_loops.empty() && pending_free.empty() && joined_containers.empty()) {
+    return;
+  }
   walk_loop = UINT32_MAX;
   if (!needs_rebuild) Propagate();
   for (int round = 0; !needs_rebuild && !resolve_loops.empty(); ++round) {

@@ -572,9 +572,11 @@ std::optional<AliasDb::State::SetId> AliasDb::State::ReachAtAnyTime(SetId s) {
   done.insert(all.begin(), all.end());
   std::optional<SetId> out;
   size_t at = 0;
-  // A query summarises nothing: other queries must not depend on it.
+  // A query summarises nothing of its own: other queries must not depend on it. Where what a container holds joins a
+  // summary only now, the summary holds that too before it is looked into.
   for (; at < all.size() && all.size() <= kGreatDeal; ++at) {
     ++steps;
+    if (!joined_containers.empty()) FollowJoined();
     if (!objects[ObjectOf(all[at])].container || ObjectOf(all[at]) == kUnknown) continue;
     sets.ForEach(ContentOf(all[at], kAnySlot, NodeId()), [&](Ref e) {
       if (done.insert(e).second) all.push_back(e);

@@ -365,7 +365,7 @@ ValueId AliasDb::State::Unrefined(ValueId v) {
 }
 
 bool AliasDb::State::MayBeNothing(ValueId v) {
-  if (nothing.size() < values.size()) nothing.resize(values.size());
+  if (v.index >= nothing.size()) nothing.resize(std::max<size_t>(v.index + 1, values.size()));
   MaybeNothing& known = nothing[v.index];
   if (known.edits != edits || known.generation != v.generation) known = {edits, v.generation, FindNothing(v)};
   return known.may_be;
@@ -438,8 +438,8 @@ std::unique_ptr<AliasDb> AliasDb::Build(Graph& graph, Options options) {
 
 AliasDb::State& AliasDb::Flushed() const {
   State& s = *state_;
-  const bool pending =
-      !s.queue.empty() || s.needs_rebuild || s.stale || !s.resolve_loops.empty() || !s.pending_free.empty();
+  const bool pending = !s.queue.empty() || s.needs_rebuild || s.stale || !s.resolve_loops.empty() ||
+                       !s.pending_free.empty() || !s.joined_containers.empty();
   if (pending || s.dirty) {
     s.Flush();
     if (s.dirty) s.DropCaches();
