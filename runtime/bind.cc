@@ -27,7 +27,7 @@ absl::StatusOr<BoundPlan*> Executor::Bind(int plan) {
   const ExecutablePlan& p = program_->plans()[plan];
   for (size_t i = 0; i < list.size(); ++i) {
     bool same = true;
-    for (size_t k = 0; same && k < p.symbols.size(); ++k) same = list[i]->key[k] == symbols_[p.symbols[k]];
+    for (size_t k = 0; same && k < p.symbols.size(); ++k) same = list[i]->key[k] == signature_.symbols()[p.symbols[k]];
     if (!same) continue;
     if (i != 0) std::rotate(list.begin(), list.begin() + i, list.begin() + i + 1);
     return list[0].get();
@@ -93,9 +93,9 @@ void Executor::Slice(int64_t bytes, BoundPlan::Launch* launch) const {
 absl::Status Executor::BindNew(int index, BoundPlan* b) {
   const ExecutablePlan& plan = program_->plans()[index];
   const fb::PlanT& p = *plan.plan;
-  for (int s : plan.symbols) b->key.push_back(symbols_[s]);
+  for (int s : plan.symbols) b->key.push_back(signature_.symbols()[s]);
   b->values.Resize(bundle_.exprs.size());
-  EvaluateExprs(bundle_.exprs, plan.exprs, symbols_, symbol_known_, &b->values);
+  EvaluateExprs(bundle_.exprs, plan.exprs, signature_.symbols(), signature_.symbol_known(), &b->values);
   const auto known = [&](int e) { return b->values.known[e] != 0; };
 
   // Slots.
@@ -114,7 +114,7 @@ absl::Status Executor::BindNew(int index, BoundPlan* b) {
     if (slot.kind != fb::SlotKind::StateStorage && slot.kind != fb::SlotKind::Arena) {
       b->call_slots.push_back(static_cast<int>(s));
     }
-    if (plan.slot_late[s]) continue;
+    if (plan.memory.slot_late[s]) continue;
     if (slot.kind == fb::SlotKind::StateStorage) b->slot_bytes[s] = bundle_.storages[slot.index]->bytes;
     if (slot.kind != fb::SlotKind::Arena && slot.kind != fb::SlotKind::Fresh) continue;
     const int64_t bytes = b->values.value[slot.bytes];
@@ -153,7 +153,7 @@ absl::Status Executor::BindNew(int index, BoundPlan* b) {
     view.sizes = b->pool.data() + total;
     view.strides = view.sizes + view.rank;
     total += 2 * static_cast<size_t>(view.rank);
-    if (plan.view_late[v]) continue;
+    if (plan.memory.view_late[v]) continue;
     BindView(plan, static_cast<int>(v), b);
     if (view.state != BoundView::kGood || view.elements == 0) continue;
     const int slot = p.views[v]->slot;
@@ -175,12 +175,12 @@ absl::Status Executor::BindNew(int index, BoundPlan* b) {
   }
 
   // Steps.
-  b->launches.resize(plan.num_steps);
-  b->library_ops.resize(plan.num_steps);
+  b->launches.resize(plan.steps.count);
+  b->library_ops.resize(plan.steps.count);
   for (size_t k = 0; k < p.blocks.size(); ++k) {
     for (size_t i = 0; i < p.blocks[k]->steps.size(); ++i) {
       const fb::StepT& step = *p.blocks[k]->steps[i];
-      const int number = plan.first_step[k] + static_cast<int>(i);
+      const int number = plan.steps.first[k] + static_cast<int>(i);
       if (step.step.type == fb::StepUnion::LibraryCall) {
         const fb::LibraryCallT& call = *step.step.AsLibraryCall();
         bool ready = true;
@@ -215,7 +215,7 @@ absl::Status Executor::BindNew(int index, BoundPlan* b) {
             value = b->values.value[w.a()];
             break;
           case fb::WordKind::Address:
-            slow = slow || !known(w.b()) || plan.slot_late[w.a()];
+            slow = slow || !known(w.b()) || plan.memory.slot_late[w.a()];
             b->patches[w.a()].push_back({word, b->values.value[w.b()]});
             break;
           case fb::WordKind::IntConst:

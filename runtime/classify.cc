@@ -2,36 +2,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "smelt/core/tensor/region.h"
 #include "smelt/runtime/executor.h"
 
 namespace smelt {
 namespace {
-
-bool SameMemory(const Tensor& a, const Tensor& b) {
-  if (a.data() != b.data() || a.dtype() != b.dtype() || a.rank() != b.rank()) return false;
-  for (int d = 0; d < a.rank(); ++d) {
-    if (a.sizes()[d] != b.sizes()[d]) return false;
-    if (a.sizes()[d] > 1 && a.strides()[d] != b.strides()[d]) return false;
-  }
-  return true;
-}
-
-// Returns whether two tensors whose extents meet share a byte. Returns true also if that cannot be decided.
-bool ShareBytes(const Tensor& a, const Tensor& b) {
-  const int ia = ItemSize(a.dtype()), ib = ItemSize(b.dtype());
-  if (a.storage() == b.storage()) {
-    return OverlapsConcrete(a.geometry(), ia, b.geometry(), ib) != Overlap::kDisjoint;
-  }
-  // Both are storages over the caller's memory, so both offsets are counted from one place.
-  const char* base = std::min(a.storage()->data(), b.storage()->data());
-  const int64_t da = a.storage()->data() - base, db = b.storage()->data() - base;
-  if (da % ia != 0 || db % ib != 0) return true;
-  Geometry ga = a.geometry(), gb = b.geometry();
-  ga.offset += da / ia;
-  gb.offset += db / ib;
-  return OverlapsConcrete(ga, ia, gb, ib) != Overlap::kDisjoint;
-}
 
 // Returns whether the plan is right for these two arguments if they overlap.
 bool Together(const ExecutablePlan& plan, int a, int b) {
@@ -42,66 +16,6 @@ bool Together(const ExecutablePlan& plan, int a, int b) {
 }
 
 }  // namespace
-
-void Executor::Relate(absl::Span<const Datum> args, int a, int b) {
-  if (!program_->arg_matters()[a] && !program_->arg_matters()[b]) return;
-  const Tensor &x = args[a].tensor(), &y = args[b].tensor();
-  if (a > b) std::swap(a, b);
-  if (x.IsSame(y)) {
-    sharing_.push_back({a, b, Relation::kSame});
-    return;
-  }
-  const Extent &ex = extents_[a], &ey = extents_[b];
-  if (ex.low >= ey.high || ey.low >= ex.high) return;
-  if (SameMemory(x, y)) {
-    sharing_.push_back({a, b, Relation::kSameGeometry});
-  } else if (ShareBytes(x, y)) {
-    sharing_.push_back({a, b, Relation::kOverlap});
-  }
-}
-
-void Executor::FindSharing(absl::Span<const Datum> args) {
-  sharing_.clear();
-  state_sharing_.clear();
-  if (!program_->patterns_matter()) return;
-  const int n = static_cast<int>(by_address_.size());
-  if (n <= 8) {
-    for (int i = 0; i < n; ++i) {
-      for (int k = i + 1; k < n; ++k) Relate(args, by_address_[i], by_address_[k]);
-    }
-  } else {
-    // Insertion sort: the order of the last call is nearly always this call's.
-    for (int i = 1; i < n; ++i) {
-      const int x = by_address_[i];
-      int k = i;
-      for (; k > 0 && extents_[by_address_[k - 1]].low > extents_[x].low; --k) by_address_[k] = by_address_[k - 1];
-      by_address_[k] = x;
-    }
-    for (int i = 0; i < n; ++i) {
-      const Extent& e = extents_[by_address_[i]];
-      for (int k = i + 1; k < n; ++k) {
-        const Extent& f = extents_[by_address_[k]];
-        if (f.low >= e.high && f.low != e.low) break;
-        Relate(args, by_address_[i], by_address_[k]);
-      }
-    }
-  }
-  for (size_t s = 0; s < storages_.size(); ++s) {
-    if (!(bundle_.storages[s]->is_mutated || places_[s].replaced) || storages_[s]->bytes() == 0) continue;
-    const uintptr_t low = reinterpret_cast<uintptr_t>(storages_[s]->data());
-    const uintptr_t high = low + static_cast<uintptr_t>(storages_[s]->bytes());
-    for (int a : by_address_) {
-      if (extents_[a].low >= high || extents_[a].high <= low) continue;
-      if (!program_->arg_matters()[a] && !program_->state_matters()[s]) continue;
-      for (const Tensor& state : states_) {
-        if (state.storage() == storages_[s] && ShareBytes(args[a].tensor(), state)) {
-          state_sharing_.push_back({a, static_cast<int>(s)});
-          break;
-        }
-      }
-    }
-  }
-}
 
 bool Executor::PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> args, std::string* why) const {
   // The plan is right for every pattern, unless the bundle was asked to refuse them.
@@ -134,19 +48,20 @@ bool Executor::PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> a
       }
     }
   }
-  for (const SharingArgs& s : sharing_) {
+  for (const ArgumentSharing::Pair& s : sharing_.arguments()) {
     if (plan.inner_of_outer[s.a] == plan.inner_of_outer[s.b]) continue;
     // A tensor is given twice and its geometry changes: both names must see it.
-    if (s.relation == Relation::kSame && (plan.writes_geometry[s.a] || plan.writes_geometry[s.b])) {
+    if (s.relation == ArgumentSharing::Relation::kSame && (plan.writes_geometry[s.a] || plan.writes_geometry[s.b])) {
       return refuse(s.a, s.b, "are the same tensor");
     }
     if (!plan.writes_data[s.a] && !plan.writes_data[s.b]) continue;
     // Empty tensors share no written memory, but PyTorch refuses some writes of a tensor into itself without looking at
     // it.
-    const bool empty = extents_[s.a].low == extents_[s.a].high;
-    if (empty && s.relation != Relation::kSame) continue;
+    const bool empty = signature_.extents()[s.a].low == signature_.extents()[s.a].high;
+    if (empty && s.relation != ArgumentSharing::Relation::kSame) continue;
     if (empty || !Together(plan, s.a, s.b)) {
-      return refuse(s.a, s.b, s.relation == Relation::kOverlap ? "share memory" : "are the same tensor");
+      return refuse(s.a, s.b,
+                    s.relation == ArgumentSharing::Relation::kOverlap ? "share memory" : "are the same tensor");
     }
   }
   // The memory from which an argument counts its places may be another argument's, though neither is within the other.
@@ -154,9 +69,9 @@ bool Executor::PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> a
     const Storage& storage = *args[a].tensor().storage();
     const uintptr_t low = reinterpret_cast<uintptr_t>(storage.data());
     const uintptr_t high = low + static_cast<uintptr_t>(storage.bytes());
-    for (int b : by_address_) {
+    for (int b : sharing_.tensors()) {
       if (plan.inner_of_outer[a] == plan.inner_of_outer[b] || (!plan.writes_data[a] && !plan.writes_data[b])) continue;
-      if (extents_[b].low >= high || extents_[b].high <= low || Together(plan, a, b)) continue;
+      if (signature_.extents()[b].low >= high || signature_.extents()[b].high <= low || Together(plan, a, b)) continue;
       return refuse(a, b, "are in one storage");
     }
   }
@@ -164,11 +79,11 @@ bool Executor::PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> a
   const auto changes_together = [&](int arg) {
     const Tensor& t = args[arg].tensor();
     const auto same = [&](const Tensor& state) { return t.IsSame(state); };
-    return plan.writes_geometry[arg] ? std::any_of(states_.begin(), states_.end(), same)
+    return plan.writes_geometry[arg] ? std::any_of(states_.tensors().begin(), states_.tensors().end(), same)
                                      : std::any_of(plan.changed_states.begin(), plan.changed_states.end(),
-                                                   [&](int k) { return same(states_[k]); });
+                                                   [&](int k) { return same(states_.tensors()[k]); });
   };
-  for (const SharingState& s : state_sharing_) {
+  for (const ArgumentSharing::WithState& s : sharing_.with_states()) {
     if (!plan.writes_data[s.arg] && !plan.writes_state[s.storage] && !changes_together(s.arg)) continue;
     *why = absl::StrCat("argument \"", ArgName(s.arg), "\" shares memory with the model's own state");
     return false;
@@ -196,20 +111,19 @@ bool Executor::GuardsHold(int plan, const fb::GuardT** failed) {
 }
 
 absl::StatusOr<int> Executor::ChoosePlan(absl::Span<const Datum> args) {
-  FindSharing(args);
+  sharing_.Find(args, signature_.extents(), states_);
   std::string pattern;
   absl::Status strides;
   const fb::GuardT* guard = nullptr;
-  absl::Status states = CheckStates();
+  absl::Status states = states_.CheckGeometry();
   for (size_t i = 0; i < program_->plans().size(); ++i) {
     const ExecutablePlan& p = program_->plans()[i];
-    if (p.plan->eager == nullptr && (state_geometry_changed_ || !PlacesFit(p, &states))) continue;
-    if (p.plan->eager != nullptr && state_geometry_changed_ && !SizesFit(*p.plan->eager)) continue;
-    to_copy_.clear();
-    result_layouts_.clear();
+    if (p.plan->eager == nullptr && (states_.geometry_changed() || !states_.PlacesFit(p, &states))) continue;
+    if (p.plan->eager != nullptr && states_.geometry_changed() && !states_.SizesFit(*p.plan->eager)) continue;
+    strides_.Begin();
     if (!PatternFits(p, args, &pattern)) continue;
     if (p.plan->needs_exported_strides) {
-      if (absl::Status s = CheckStrides(args, p); !s.ok()) {
+      if (absl::Status s = strides_.Check(args, signature_, p); !s.ok()) {
         strides = std::move(s);
         continue;
       }

@@ -68,7 +68,7 @@ EagerRun::EagerRun(Executor& e, const fb::EagerProgramT& program, EagerCalls& ca
     : e_(e),
       p_(program),
       values_(program.num_values),
-      memory_({&e.bundle_, &e.storages_, &e.arena_generation_}, e.pool_, e.width_),
+      memory_(e.states_.ForEagerOrder(), e.pool_, e.width_),
       computer_(values_, memory_, calls, e.stats_) {}
 
 absl::Status EagerRun::Run(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
@@ -89,14 +89,14 @@ absl::Status EagerRun::BindInputs(absl::Span<const Datum> args) {
     if (HasTooManyElements(args[i].tensor()))
       return absl::ResourceExhaustedError(absl::StrCat("argument ", i, " has too many elements"));
   }
-  for (size_t i = 0; i < e_.states_.size(); ++i) {
-    if (p_.states[i] >= 0) values_[p_.states[i]] = PythonValue(e_.states_[i]);
-    if (e_.state_geometry_changed_) memory_.AddVisible(e_.states_[i].storage());
+  for (size_t i = 0; i < e_.states_.tensors().size(); ++i) {
+    if (p_.states[i] >= 0) values_[p_.states[i]] = PythonValue(e_.states_.tensors()[i]);
+    if (e_.states_.geometry_changed()) memory_.AddVisible(e_.states_.tensors()[i].storage());
   }
-  for (const auto& storage : e_.storages_) memory_.AddVisible(storage);
+  for (const auto& storage : e_.states_.storages()) memory_.AddVisible(storage);
   for (const auto& t : p_.tensors) {
     const Geometry g = Geometry::Contiguous(t->sizes);
-    values_[t->value] = PythonValue(Tensor(e_.storages_[t->storage], static_cast<DType>(t->dtype), g));
+    values_[t->value] = PythonValue(Tensor(e_.states_.storages()[t->storage], static_cast<DType>(t->dtype), g));
   }
   return absl::OkStatus();
 }
@@ -117,10 +117,8 @@ absl::Status EagerRun::Finish(std::vector<Datum>* outputs) {
     memory_.Remember(to.storage());
     memory_.CopyElements(to, v.tensor());
   }
-  for (size_t i = 0; i < e_.states_.size(); ++i) {
-    if (!e_.IsLaidOutAsExported(i)) e_.state_geometry_changed_ = true;
-  }
-  return e_.state_geometry_changed_ ? e_.AdoptReplacedStates() : absl::OkStatus();
+  e_.states_.NoteChangedGeometry();
+  return e_.states_.geometry_changed() ? e_.states_.AdoptReplaced() : absl::OkStatus();
 }
 
 absl::Status EagerRun::RunBlock(int index) {

@@ -448,34 +448,34 @@ void Executable::Prepare(const fb::PlanT& p, ExecutablePlan* out) {
 
   // Memory.
   const auto late = [&](int e) { return e >= 0 && late_expr_[e]; };
-  out->slot_late.assign(p.slots.size(), 0);
+  out->memory.slot_late.assign(p.slots.size(), 0);
   for (size_t s = 0; s < p.slots.size(); ++s) {
-    out->slot_late[s] = p.slots[s]->kind == fb::SlotKind::Heap || late(p.slots[s]->bytes);
+    out->memory.slot_late[s] = p.slots[s]->kind == fb::SlotKind::Heap || late(p.slots[s]->bytes);
   }
   for (size_t k = 0; k < p.blocks.size(); ++k) {
     for (const auto& step : p.blocks[k]->steps) {
-      if (step->step.type == fb::StepUnion::Alloc) out->slot_late[step->step.AsAlloc()->slot] = 1;
+      if (step->step.type == fb::StepUnion::Alloc) out->memory.slot_late[step->step.AsAlloc()->slot] = 1;
     }
   }
-  out->view_late.assign(p.views.size(), 0);
+  out->memory.view_late.assign(p.views.size(), 0);
   for (size_t v = 0; v < p.views.size(); ++v) {
-    bool is_late = out->slot_late[p.views[v]->slot] || late(p.views[v]->offset);
+    bool is_late = out->memory.slot_late[p.views[v]->slot] || late(p.views[v]->offset);
     for (int e : p.views[v]->sizes) is_late = is_late || late(e);
     for (int e : p.views[v]->strides) is_late = is_late || late(e);
-    out->view_late[v] = is_late;
+    out->memory.view_late[v] = is_late;
     const fb::SlotT& slot = *p.slots[p.views[v]->slot];
     if (is_late && slot.kind == fb::SlotKind::StateStorage) out->state_may_move[slot.index] = 0;
   }
-  out->output_of_slot.assign(p.slots.size(), -1);
+  out->memory.output_of_slot.assign(p.slots.size(), -1);
   for (size_t k = 0; k < c.outputs->outputs.size(); ++k) {
     const fb::OutputRefT& o = *c.outputs->outputs[k];
     if (o.view < 0 || o.kind == fb::OutputKind::IsArg || o.kind == fb::OutputKind::IsState) continue;
-    int& user = out->output_of_slot[p.views[o.view]->slot];
+    int& user = out->memory.output_of_slot[p.views[o.view]->slot];
     user = user == -1 ? static_cast<int>(k) : -2;
   }
   if (c.mutated != nullptr) {
     for (const auto& m : c.mutated->inputs) {
-      if (m->final_view >= 0) out->output_of_slot[p.views[m->final_view]->slot] = -2;
+      if (m->final_view >= 0) out->memory.output_of_slot[p.views[m->final_view]->slot] = -2;
     }
   }
 
@@ -505,10 +505,10 @@ void Executable::Prepare(const fb::PlanT& p, ExecutablePlan* out) {
     }
   }
   for (const auto& block : p.blocks) {
-    out->first_step.push_back(out->num_steps);
-    out->num_steps += static_cast<int>(block->steps.size());
+    out->steps.first.push_back(out->steps.count);
+    out->steps.count += static_cast<int>(block->steps.size());
   }
-  out->step_writes_visible.assign(out->num_steps, 0);
+  out->steps.writes_visible.assign(out->steps.count, 0);
   const auto visible = [&](int v) {
     if (v < 0) return false;
     const fb::SlotKind k = p.slots[p.views[v]->slot]->kind;
@@ -517,7 +517,7 @@ void Executable::Prepare(const fb::PlanT& p, ExecutablePlan* out) {
   for (size_t k = 0; k < p.blocks.size(); ++k) {
     for (size_t i = 0; i < p.blocks[k]->steps.size(); ++i) {
       const fb::StepT& step = *p.blocks[k]->steps[i];
-      uint8_t& writes = out->step_writes_visible[out->first_step[k] + i];
+      uint8_t& writes = out->steps.writes_visible[out->steps.first[k] + i];
       switch (step.step.type) {
         case fb::StepUnion::Launch: {
           const fb::LaunchT& l = *step.step.AsLaunch();

@@ -63,17 +63,19 @@ struct ExecutablePlan {
   // the state only by its geometry; and true if a copy in the exported layout can replace it, as for an argument.
   std::vector<uint8_t> state_may_move, state_may_be_copied;
 
-  // --- memory ---
-  std::vector<uint8_t> slot_late;  // allocated by a step
-  std::vector<uint8_t> view_late;  // geometry or slot known only from data
-  // By slot: the output that uses a Fresh slot; -1 none; -2 several, or one that is also stored in an argument.
-  std::vector<int> output_of_slot;
+  struct Memory {
+    std::vector<uint8_t> slot_late;  // by slot: allocated by a step
+    std::vector<uint8_t> view_late;  // by view: geometry or slot known only from data
+    // By slot: the output that uses a Fresh slot; -1 none; -2 several, or one that is also stored in an argument.
+    std::vector<int> output_of_slot;
+  } memory;
 
-  // --- steps ---
-  std::vector<int> first_step;  // of each block: the number of its first step among all steps
-  int num_steps = 0;
-  std::vector<uint8_t> step_writes_visible;  // by step: it writes an argument or a state
-  std::vector<int> block_of_step;
+  struct Steps {
+    std::vector<int> first;  // of each block: the number of its first step among all steps
+    int count = 0;
+    std::vector<uint8_t> writes_visible;  // by step: it writes an argument or a state
+    std::vector<int> block;               // by step
+  } steps;
 };
 
 class Executable : public Program {

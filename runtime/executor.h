@@ -1,7 +1,8 @@
 // The instance: binds a plan to a call's sizes, and runs it. Internal.
 //
-// A call checks the arguments against the signature and reads the symbols (signature.cc), finds shared memory and
-// chooses a plan (classify.cc), binds it to the symbols, or reuses the binding of an earlier call with the same symbols
+// A call checks the arguments against the signature and reads the symbols (signature.h), finds shared memory
+// (sharing.h) and chooses a plan that takes the arguments' strides (argument_strides.h) and the states where they are
+// (state_store.h), binds it to the symbols, or reuses the binding of an earlier call with the same symbols
 // (bind.cc), sets the addresses, runs the steps (steps.cc), and returns the results (executor.cc).
 #ifndef SMELT_RUNTIME_EXECUTOR_H_
 #define SMELT_RUNTIME_EXECUTOR_H_
@@ -11,11 +12,17 @@
 #include <vector>
 
 #include "smelt/core/tensor/element_order.h"
-#include "smelt/core/tensor/layout_rule.h"
+#include "smelt/runtime/arena.h"
+#include "smelt/runtime/argument_strides.h"
 #include "smelt/runtime/executable.h"
+#include "smelt/runtime/output_allocator.h"
 #include "smelt/runtime/philox.h"
 #include "smelt/runtime/program.h"
+#include "smelt/runtime/sharing.h"
+#include "smelt/runtime/signature.h"
+#include "smelt/runtime/state_store.h"
 #include "smelt/runtime/thread_pool.h"
+#include "smelt/runtime/written_memory.h"
 
 namespace smelt {
 
@@ -77,19 +84,7 @@ struct BoundPlan {
   std::vector<int> call_slots;      // slots whose address may change from call to call
   std::vector<int> call_checks;     // prologue checks that need addresses
   int64_t arena_bytes = 0;
-  uint64_t arena_generation = 0;  // the generation of the addresses in the arena's and states' words
-};
-
-// Memory for results, which is reused for results of the same bytes once the caller has released it. Keeps at most 32 MiB
-// that nobody uses, or as much as the last new result has.
-class OutputAllocator {
- public:
-  explicit OutputAllocator(GuardPages guard) : guard_(guard) {}
-  absl::StatusOr<std::shared_ptr<Storage>> Allocate(int64_t bytes);
-
- private:
-  GuardPages guard_;
-  std::vector<std::shared_ptr<Storage>> known_;
+  uint64_t generation = 0;  // of the addresses in the arena's and states' words
 };
 
 class EagerCalls;
@@ -102,79 +97,16 @@ class Executor : public Instance {
   absl::Status Init();
 
   absl::Status RunInto(absl::Span<const Datum> args, std::vector<Datum>* outputs) override;
-  Tensor state(int index) const override { return states_[index]; }
+  Tensor state(int index) const override { return states_.tensors()[index]; }
   absl::Status ResetStates() override;
   std::vector<StepTime> step_times() const override;
   void Seed(uint64_t seed) override { generator_ = Generator{seed, 0}; }
 
  private:
-  // --- signature.cc ---
-  absl::Status ReadArguments(absl::Span<const Datum> args);
-  absl::Status ReadSymbols(absl::Span<const Datum> args);
-  absl::Status OutOfRange(const fb::SymbolDefT& s, int64_t value) const;
-  std::string ExpectedSizes(int arg, bool evaluated) const;
-  absl::Status CheckSizes(absl::Span<const Datum> args);
-  // Checks the arguments' strides, for a plan that needs the exported ones. Sets to_copy_.
-  absl::Status CheckStrides(absl::Span<const Datum> args, const ExecutablePlan& plan);
-  bool HasExportedStrides(int arg, const Tensor& t) const;
-  bool MayBeCopied(int arg, const Tensor& t, const ExecutablePlan& plan) const;
-  // Computes the layouts of the plan's results for arguments with other strides. Sets result_layouts_.
-  absl::Status LayOutResults(absl::Span<const Datum> args, const ExecutablePlan& plan);
-  // Moves a fresh result to memory with this layout.
-  absl::Status MoveToLayout(const EvaluatedLayout& layout, Datum* out);
-  // Returns the arguments, with copies of those in to_copy_.
-  absl::Span<const Datum> InExportedStrides(absl::Span<const Datum> args);
-
   // --- classify.cc ---
-  enum class Relation : uint8_t { kSame, kSameGeometry, kOverlap };
-  struct SharingArgs {
-    int a, b;
-    Relation relation;
-  };
-  struct SharingState {
-    int arg, storage;
-  };
-  // The bytes that an argument reaches.
-  struct Extent {
-    uintptr_t low = 0, high = 0;  // equal: none
-    bool tensor = false;
-  };
-  void FindSharing(absl::Span<const Datum> args);
-  void Relate(absl::Span<const Datum> args, int a, int b);
   bool PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> args, std::string* why) const;
   absl::StatusOr<int> ChoosePlan(absl::Span<const Datum> args);
   bool GuardsHold(int plan, const fb::GuardT** failed);
-
-  // --- states.cc ---
-  // Where the plans find a state that an earlier call put elsewhere (self.h = x[-2:]), by state storage.
-  struct StatePlace {
-    bool replaced = false;       // storages_ has another storage than at the start, which a result may share
-    bool elsewhere = false;      // not at its exported place in a storage of its own; the state is then `state`
-    bool other_strides = false;  // than at export: read from a copy
-    int state = -1;
-    int64_t shift = 0;  // the distance in bytes from the storage's first byte to what the plans treat as the first byte
-  };
-  // If a call gave states other memory, the plans use it from now on, unless another state should share it. If only the
-  // caller keeps that memory alive, its contents are copied to the state. Changes nothing on failure.
-  absl::Status AdoptReplacedStates();
-  absl::Status TryToAdoptReplacedStates();
-  absl::Status TryToResetStates();
-  absl::Status TakeBorrowedContents();
-  absl::Status TakeContents(absl::Span<const int> states);
-  bool FindPlace(int state, StatePlace* place) const;
-  bool IsLaidOutAsExported(size_t state) const;
-  bool HasItsSizes(size_t state) const;
-  // Checks that all states are where the compiled plans can read them. Programs in eager order need only their sizes
-  // and dtypes.
-  absl::Status CheckStates() const;
-  absl::Status MovedStateError(int state) const;
-  // Returns whether the program runs with the sizes that the states have.
-  bool SizesFit(const fb::EagerProgramT& program) const;
-  // Returns whether the plan can read the states where they are; `why` describes a state that it cannot read.
-  bool PlacesFit(const ExecutablePlan& plan, absl::Status* why) const;
-  // Returns the address that the plan uses as the first byte of a state's storage; it accesses the bytes [low, high).
-  absl::StatusOr<char*> PlaceOf(int storage, int64_t low, int64_t high);
-  Geometry ExportedGeometry(int state) const;
 
   // --- bind.cc ---
   absl::StatusOr<BoundPlan*> Bind(int plan);
@@ -182,7 +114,6 @@ class Executor : public Instance {
   void Slice(int64_t bytes, BoundPlan::Launch* launch) const;
   void BindView(const ExecutablePlan& plan, int v, BoundPlan* b);
   void CheckSizesOnly(const ExecutablePlan& plan, BoundPlan* b);
-  absl::Status ReserveArena(int64_t bytes);
 
   // --- steps.cc ---
   absl::Status RunBlock(int block);
@@ -192,7 +123,7 @@ class Executor : public Instance {
   absl::Status CompleteLaunch(const fb::LaunchT& l, BoundPlan::Launch& launch);
   absl::Status RunLaunch(const fb::LaunchT& l, BoundPlan::Launch& launch);
   absl::Status KernelStatus() const;
-  // Sets inputs_ and outputs_. The op stays valid until the next call of this method.
+  // Sets library_. The op stays valid until the next call of this method.
   absl::StatusOr<const PreparedOp*> CompleteLibraryCall(const fb::LibraryCallT& l, int step);
   absl::Status RunLibrary(const fb::LibraryCallT& l, int step);
   // Runs the library call at `index` and the following launch, its epilogue: on each part of the result while that is
@@ -213,7 +144,7 @@ class Executor : public Instance {
   absl::Status UseView(int v);
   char* Address(int v) const {
     const fb::ViewT& view = *plan_->plan->views[v];
-    return base_[view.slot] + bound_->views[v].offset * ItemSize(static_cast<DType>(view.dtype));
+    return slots_.base[view.slot] + bound_->views[v].offset * ItemSize(static_cast<DType>(view.dtype));
   }
   StridedSpan SpanOf(int v) const;
   Geometry GeometryOf(int v) const;  // absolute: offset from the storage's first byte
@@ -223,17 +154,12 @@ class Executor : public Instance {
   // --- eager.cc ---
   friend class EagerRun;
   absl::Status RunEager(int plan, absl::Span<const Datum> args, std::vector<Datum>* outputs);
-  // Called before the first write to memory that the caller sees, so that a later refusal can undo it.
-  void RememberWritten();
-  void PutBack();
   // Called if another plan was chosen and has found that it cannot give the result (`why`).
   absl::Status RunEagerInstead(absl::Span<const Datum> args, std::vector<Datum>* outputs, const absl::Status& why);
 
   // --- executor.cc ---
   // RunInto, but for memory that cannot be had before a plan is bound: throws then.
   absl::Status Call(absl::Span<const Datum> args, std::vector<Datum>* outputs);
-  // Returns " (may have been written: x, cache)": everything visible to the caller that the plan changes.
-  std::string WrittenNames(const ExecutablePlan& plan) const;
   absl::Status SetAddresses(absl::Span<const Datum> args, std::vector<Datum>* outputs);
   absl::Status CheckCall();
   // Uses a tensor of the caller as the memory of a fresh slot, if that is possible.
@@ -253,65 +179,40 @@ class Executor : public Instance {
   int width_;
   Generator generator_;
   Generator* random_;
-  std::vector<std::shared_ptr<Storage>> storages_;
-  std::vector<Tensor> states_;
-  std::vector<StatePlace> places_;       // by storage
-  std::vector<int> elsewhere_;           // storages whose place is `elsewhere`
-  std::vector<Tensor> state_copies_;     // by storage: of states with other strides
-  bool state_geometry_changed_ = false;  // some state is where no compiled plan reads it
+  GuardPages guard_;
+  OutputAllocator allocator_;
+  StateStore states_;
+  Signature signature_;
+  ArgumentSharing sharing_;
+  ArgumentStrides strides_;
+  WrittenMemory written_;
+  Arena arena_;
 
   // The values of the current call.
-  std::vector<int64_t> symbols_;
-  std::vector<uint8_t> symbol_known_;
-  std::vector<int64_t> signature_key_;
-  ExprValues signature_;
-  std::vector<Extent> extents_;
-  std::vector<int> by_address_;  // tensor arguments, nearly sorted from the last call
-  std::vector<SharingArgs> sharing_;
-  std::vector<SharingState> state_sharing_;
   std::vector<Register> registers_;
   absl::Span<const Datum> args_;
-  std::vector<int> to_copy_;  // arguments with other strides than the chosen plan needs
-  // The layouts of the results in that case, by output; empty if the plan's own layouts are correct.
-  std::vector<EvaluatedLayout> result_layouts_;
-  std::vector<Datum> copied_args_;  // as InExportedStrides gives them
-  std::vector<Tensor> copies_;      // by argument, kept for the next call
 
   const ExecutablePlan* plan_ = nullptr;
   BoundPlan* bound_ = nullptr;
-  std::vector<char*> base_;                        // by slot: its origin
-  std::vector<std::shared_ptr<Storage>> storage_;  // by slot: Fresh and Heap, and arguments' (as before the call)
-  std::vector<int64_t> origin_;                    // by slot: base_ - start of its storage, bytes
-  std::vector<uint8_t> adopted_;                   // by output: computed directly into the caller's tensor
-  bool written_visibly_ = false;
+  // Where the slots of the plan lie in this call.
+  struct Slots {
+    std::vector<char*> base;                        // by slot: its origin
+    std::vector<std::shared_ptr<Storage>> storage;  // by slot: Fresh and Heap, and arguments' (as before the call)
+    std::vector<int64_t> origin;                    // by slot: base - start of its storage, bytes
+    std::vector<uint8_t> adopted;                   // by output: computed directly into the caller's tensor
+  } slots_;
   bool in_operator_ = false;  // an operator of the user's own runs, which must not come back here
-  // By plan: text for errors after the first write. The second is used when there is no memory for text.
-  std::vector<std::string> written_names_;
-  std::vector<absl::Status> out_of_memory_;
-  // For a plan that may refuse late: the contents of the caller's memory before the first write to it.
-  struct Remembered {
-    char* at;
-    size_t bytes, from;  // in remembered_bytes_
-  };
-  std::vector<Remembered> remembered_;
-  std::vector<char> remembered_bytes_;
   int64_t status_[8] = {};
-  std::shared_ptr<const PreparedOp> late_op_;  // for sizes that the binding did not know
-  std::vector<char*> inputs_, outputs_;
+  // The operands of the library call that runs.
+  struct LibraryOperands {
+    std::shared_ptr<const PreparedOp> late_op;  // for sizes that the binding did not know
+    std::vector<char*> inputs, outputs;
+  } library_;
 
   std::vector<std::vector<std::unique_ptr<BoundPlan>>> bound_plans_;  // by plan, the last used first
   std::vector<std::unique_ptr<EagerCalls>> eager_calls_;              // by plan: made when it first runs in eager order
   std::vector<std::vector<StepTime>> step_times_;                     // by plan and step; empty: not measured
-  GuardPages guard_;
-  std::shared_ptr<Storage> arena_;
-  std::vector<std::shared_ptr<Storage>> guarded_;  // with guard pages: each arena slot's own
-  uint64_t arena_generation_ = 1;
-  OutputAllocator allocator_;
 };
-
-// Returns whether a copy of t in the exported strides can replace it: at most the order of the strides can be observed
-// (in_order).
-bool CopyIsAsGood(const Tensor& t, absl::Span<const int64_t> exported, bool in_order);
 
 }  // namespace smelt
 

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "smelt/runtime/executor.h"
+#include "smelt/runtime/output_allocator.h"
 
 namespace smelt {
 namespace {

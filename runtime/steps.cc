@@ -32,7 +32,7 @@ Geometry Executor::GeometryOf(int v) const {
   Geometry g;
   g.sizes.assign(view.sizes, view.sizes + view.rank);
   g.strides.assign(view.strides, view.strides + view.rank);
-  g.offset = view.offset + origin_[def.slot] / ItemSize(static_cast<DType>(def.dtype));
+  g.offset = view.offset + slots_.origin[def.slot] / ItemSize(static_cast<DType>(def.dtype));
   return g;
 }
 
@@ -49,18 +49,18 @@ absl::Status Executor::StateError(const absl::Status& s, absl::string_view sourc
 absl::Status Executor::UseView(int v) {
   const fb::ViewT& def = *plan_->plan->views[v];
   BoundView& view = bound_->views[v];
-  if (plan_->view_late[v]) {
+  if (plan_->memory.view_late[v]) {
     BindView(*plan_, v, bound_);
   } else if (view.state == BoundView::kGood) {
     return absl::OkStatus();
   }
-  if (base_[def.slot] == nullptr && view.elements != 0) {
+  if (slots_.base[def.slot] == nullptr && view.elements != 0) {
     return absl::InternalError(absl::StrCat("view ", v, " lies in ", SlotName(def.slot), ", which is not allocated"));
   }
   const int64_t bytes = bound_->slot_bytes[def.slot];
   if (view.state == BoundView::kGood && view.elements != 0) {
-    const int64_t end = bytes >= 0 ? bytes : StorageOf(def.slot)->bytes() - origin_[def.slot];
-    const int64_t begin = bytes >= 0 ? 0 : -origin_[def.slot];
+    const int64_t end = bytes >= 0 ? bytes : StorageOf(def.slot)->bytes() - slots_.origin[def.slot];
+    const int64_t begin = bytes >= 0 ? 0 : -slots_.origin[def.slot];
     if (view.low < begin || view.high > end) view.state = BoundView::kBad;
   }
   if (view.state == BoundView::kGood) return absl::OkStatus();
@@ -96,11 +96,11 @@ absl::Status Executor::RunBlock(int block) {
 absl::Status Executor::RunTimed(int block, int index) {
   const int plan = static_cast<int>(plan_ - program_->plans().data());
   std::vector<StepTime>& times = step_times_[plan];
-  times.resize(plan_->num_steps);
+  times.resize(plan_->steps.count);
   const auto begin = std::chrono::steady_clock::now();
   absl::Status s = RunStep(block, index);
   const int64_t ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
-  StepTime& t = times[plan_->first_step[block] + index];
+  StepTime& t = times[plan_->steps.first[block] + index];
   t = {plan, block, index, t.runs + 1, t.runs == 0 ? ns : std::min(t.least_ns, ns)};
   return s;
 }
@@ -114,14 +114,12 @@ std::vector<StepTime> Executor::step_times() const {
 }
 
 void Executor::RememberBefore(int step) {
-  if (!plan_->step_writes_visible[step] || written_visibly_) return;
-  RememberWritten();
-  written_visibly_ = true;
+  if (plan_->steps.writes_visible[step]) written_.Remember(*plan_, args_, signature_.extents(), states_);
 }
 
 absl::Status Executor::RunStep(int block, int index) {
   const fb::StepT& step = *plan_->plan->blocks[block]->steps[index];
-  const int number = plan_->first_step[block] + index;
+  const int number = plan_->steps.first[block] + index;
   RememberBefore(number);
   switch (step.step.type) {
     case fb::StepUnion::Launch:
@@ -195,7 +193,7 @@ absl::Status Executor::CompleteLaunch(const fb::LaunchT& l, BoundPlan::Launch& l
       SMELT_ASSIGN_OR_RETURN(words[i], ExprValue(w.a()));
     } else if (w.kind() == fb::WordKind::Address) {
       SMELT_ASSIGN_OR_RETURN(const int64_t offset, ExprValue(w.b()));
-      words[i] = static_cast<int64_t>(reinterpret_cast<uintptr_t>(base_[w.a()])) + offset;
+      words[i] = static_cast<int64_t>(reinterpret_cast<uintptr_t>(slots_.base[w.a()])) + offset;
     } else if (w.kind() == fb::WordKind::DataScalar) {
       const Register& r = registers_[w.a()];
       if (w.b() == 1) {
@@ -236,26 +234,26 @@ absl::Status Executor::KernelStatus() const {
 }
 
 absl::StatusOr<const PreparedOp*> Executor::CompleteLibraryCall(const fb::LibraryCallT& l, int step) {
-  inputs_.clear();
-  outputs_.clear();
+  library_.inputs.clear();
+  library_.outputs.clear();
   for (int v : l.inputs) {
     if (v >= 0) SMELT_RETURN_IF_ERROR(UseView(v));
-    inputs_.push_back(v < 0 ? nullptr : Address(v));
+    library_.inputs.push_back(v < 0 ? nullptr : Address(v));
   }
   for (int v : l.outputs) {
     if (v >= 0) SMELT_RETURN_IF_ERROR(UseView(v));
-    outputs_.push_back(v < 0 ? nullptr : Address(v));
+    library_.outputs.push_back(v < 0 ? nullptr : Address(v));
   }
   if (bound_->library_ops[step] != nullptr) return bound_->library_ops[step].get();
   SMELT_ASSIGN_OR_RETURN(LibraryRequest request, program_->RequestOf(*plan_, l, bound_->values));
-  SMELT_ASSIGN_OR_RETURN(late_op_, program_->library().Prepare(request));
-  return late_op_.get();
+  SMELT_ASSIGN_OR_RETURN(library_.late_op, program_->library().Prepare(request));
+  return library_.late_op.get();
 }
 
 absl::Status Executor::RunLibrary(const fb::LibraryCallT& l, int step) {
   SMELT_ASSIGN_OR_RETURN(const PreparedOp* op, CompleteLibraryCall(l, step));
   ++stats_.library_calls;
-  return op->Run(LibraryContext{pool_, width_}, inputs_, outputs_);
+  return op->Run(LibraryContext{pool_, width_}, library_.inputs, library_.outputs);
 }
 
 namespace {
@@ -281,7 +279,7 @@ class Epilogue final : public PartListener {
 absl::Status Executor::RunWithEpilogue(int block, int index) {
   const auto& steps = plan_->plan->blocks[block]->steps;
   const fb::StepT &call = *steps[index], &epilogue = *steps[index + 1];
-  const int number = plan_->first_step[block] + index;
+  const int number = plan_->steps.first[block] + index;
   const fb::LibraryCallT& l = *call.step.AsLibraryCall();
   RememberBefore(number);
   RememberBefore(number + 1);
@@ -293,12 +291,14 @@ absl::Status Executor::RunWithEpilogue(int block, int index) {
   const int64_t elements = bound_->views[l.outputs[0]].elements, tiles = launch.tiles, unit = (*op)->PartUnit();
   ++stats_.library_calls;
   if (unit == 0 || tiles <= 0 || elements <= 0 || elements % tiles != 0 || unit % (elements / tiles) != 0) {
-    SMELT_RETURN_IF_ERROR(StateError((*op)->Run(LibraryContext{pool_, width_}, inputs_, outputs_), call.source));
+    SMELT_RETURN_IF_ERROR(
+        StateError((*op)->Run(LibraryContext{pool_, width_}, library_.inputs, library_.outputs), call.source));
     return StateError(RunLaunch(*epilogue.step.AsLaunch(), launch), epilogue.source);
   }
   status_[0] = 0;
   const Epilogue parts(launch.entry, bound_->words.data() + launch.first_word, elements / tiles, status_);
-  SMELT_RETURN_IF_ERROR(StateError((*op)->Run(LibraryContext{pool_, width_, &parts}, inputs_, outputs_), call.source));
+  SMELT_RETURN_IF_ERROR(
+      StateError((*op)->Run(LibraryContext{pool_, width_, &parts}, library_.inputs, library_.outputs), call.source));
   ++stats_.kernel_launches;
   return StateError(KernelStatus(), epilogue.source);
 }
@@ -350,7 +350,7 @@ absl::Status Executor::RunCopy(const fb::CopyT& c) {
 
 PlacedGeometry Executor::PlacedView(int view) const {
   const fb::ViewT& v = *plan_->plan->views[view];
-  PlacedGeometry p{GeometryOf(view), base_[v.slot], static_cast<DType>(v.dtype)};
+  PlacedGeometry p{GeometryOf(view), slots_.base[v.slot], static_cast<DType>(v.dtype)};
   p.geometry.offset = bound_->views[view].offset;
   return p;
 }
@@ -417,7 +417,7 @@ absl::Status Executor::RunCheck(const fb::CheckT& c) {
         const int slot = plan_->plan->views[c.a]->slot;
         const BoundView& v = bound_->views[c.a];
         if (bound_->slot_bytes[slot] < 0 && StorageOf(slot) != nullptr) {
-          holds = v.low >= -origin_[slot] && v.high <= StorageOf(slot)->bytes() - origin_[slot];
+          holds = v.low >= -slots_.origin[slot] && v.high <= StorageOf(slot)->bytes() - slots_.origin[slot];
         }
       }
       break;
@@ -489,9 +489,8 @@ absl::Status Executor::SetSymbolFromData(int symbol, int64_t value) {
         absl::StrCat("a size computed from data is ", value, ", expected ",
                      s.max == INT64_MAX ? absl::StrCat("at least ", s.min) : absl::StrCat(s.min, " to ", s.max)));
   }
-  symbols_[symbol] = value;
-  symbol_known_[symbol] = 1;
-  EvaluateExprs(bundle_.exprs, plan_->late_exprs, symbols_, symbol_known_, &bound_->values);
+  signature_.SetSymbol(symbol, value);
+  EvaluateExprs(bundle_.exprs, plan_->late_exprs, signature_.symbols(), signature_.symbol_known(), &bound_->values);
   return absl::OkStatus();
 }
 

@@ -1,0 +1,63 @@
+// Arguments whose strides are not those of the export: which of them a copy can replace for a plan, and how the results
+// are laid out then. Internal.
+//
+//   strides.Begin();
+//   SMELT_RETURN_IF_ERROR(strides.Check(args, call, plan));   // for each plan that is tried
+//   args = strides.InExportedStrides(args, call);             // for the plan that is chosen
+#ifndef SMELT_RUNTIME_ARGUMENT_STRIDES_H_
+#define SMELT_RUNTIME_ARGUMENT_STRIDES_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "smelt/core/tensor/layout_rule.h"
+#include "smelt/core/tensor/tensor.h"
+#include "smelt/runtime/executable.h"
+#include "smelt/runtime/signature.h"
+#include "smelt/runtime/thread_pool.h"
+#include "smelt/runtime/value.h"
+
+namespace smelt {
+
+class ArgumentStrides {
+ public:
+  ArgumentStrides(const Executable& program, ThreadPool* pool, int width)
+      : program_(program), bundle_(program.bundle()), pool_(pool), width_(width) {}
+
+  // Forgets what was found out for another plan.
+  void Begin();
+  // Checks the arguments' strides, for a plan that needs the exported ones. The cause of an error is kOtherStrides.
+  absl::Status Check(absl::Span<const Datum> args, const Signature& call, const ExecutablePlan& plan);
+  // Returns the arguments, with copies of those whose strides the plan cannot take. Valid until Release.
+  absl::Span<const Datum> InExportedStrides(absl::Span<const Datum> args, const Signature& call);
+  void Release() { copied_args_.clear(); }
+
+  // The layouts of the results, by output; empty if the plan's own layouts are correct.
+  const std::vector<EvaluatedLayout>& result_layouts() const { return result_layouts_; }
+  // Moves a fresh result to memory with this layout.
+  absl::Status MoveToLayout(const EvaluatedLayout& layout, Datum* out) const;
+
+ private:
+  bool HasExportedStrides(int arg, const Tensor& t, const Signature& call) const;
+  bool MayBeCopied(int arg, const Tensor& t, const Signature& call, const ExecutablePlan& plan) const;
+  // Computes the layouts of the plan's results for arguments with other strides.
+  absl::Status LayOutResults(absl::Span<const Datum> args, const ExecutablePlan& plan);
+
+  const Executable& program_;
+  const fb::BundleT& bundle_;
+  ThreadPool* pool_;
+  int width_;
+  std::vector<int> to_copy_;  // arguments with other strides than the plan needs
+  std::vector<EvaluatedLayout> result_layouts_;
+  std::vector<Datum> copied_args_;
+  std::vector<Tensor> copies_;  // by argument, kept for the next call
+};
+
+// Returns whether a copy of t in the exported strides can replace it: at most the order of the strides can be observed
+// (in_order).
+bool CopyIsAsGood(const Tensor& t, absl::Span<const int64_t> exported, bool in_order);
+
+}  // namespace smelt
+
+#endif  // SMELT_RUNTIME_ARGUMENT_STRIDES_H_
