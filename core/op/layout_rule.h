@@ -3,7 +3,7 @@
 // and all users of inferred types rely on it: decompositions, the evaluator, the eager-order plan.
 //
 //   LayoutRule rule = *FindLayoutRule(call, /*result=*/0);   // aten::flip: kPreserve of argument 0
-//   view_rules::Geometry g = *ApplyLayoutRule(decide, rule, {x}, sizes);
+//   ExprGeometry g = *ApplyLayoutRule<SymbolicDecide>(decide, rule, {x}, sizes);
 //
 // To add an operator, add its name to a line of the table in layout_rule.cc. An operator without a line has contiguous
 // results, or a type rule (infer_rules.h) that computes their strides because they depend on more than the operands'

@@ -1,4 +1,6 @@
 // Layouts of the results of every operator with a rule: testdata/layout_rules.txt has PyTorch's layouts.
+#include "smelt/core/op/layout_rule.h"
+
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -125,6 +127,39 @@ TEST(LayoutRulesTest, InferredStridesArePyTorchs) {
   // Calls that smelt refuses for reasons other than layouts, and calls whose sizes only the data determines.
   EXPECT_LE(tally.refused().size(), 50u);
   EXPECT_LE(tally.unknown().size(), 22u);
+}
+
+// A rule serves numbers as well as expressions.
+TEST(LayoutRulesTest, RulesGivePyTorchsStridesOfNumbers) {
+  int calls = 0;
+  ForEachRecordedLayout([&](const RecordedLayout& c) {
+    const OpKind kind = GetOpInfo(c.op).kind;
+    const OpCall call(c.op, c.args);
+    if (kind == OpKind::kOut || kind == OpKind::kInplace || c.sizes.empty()) return;
+    if (!InferCall(call, SymbolRanges()).ok()) return;
+    const std::optional<LayoutRule> rule = FindLayoutRule(call, 0);
+    if (!rule) return;
+    std::vector<Geometry> operands;
+    std::set<DType> dtypes;
+    for (int i : rule->operands) {
+      const OpArg& a = call.arg(i);
+      operands.push_back(a.IsTensor() ? Geometry{Numbers(*a.tensor.sizes), Numbers(*a.tensor.strides), 0} : Geometry());
+      if (a.IsTensor()) dtypes.insert(*a.tensor.dtype);
+    }
+    if (dtypes.size() > 1) return;  // PyTorch copies some of the operands first
+    ConcreteDecide decide;
+    const absl::StatusOr<Geometry> g = ApplyLayoutRule<ConcreteDecide>(decide, *rule, operands, c.sizes[0]);
+    if (absl::IsUnimplemented(g.status())) return;
+    ASSERT_TRUE(g.ok()) << c.op.full() << " " << c.arguments << " in " << c.layout << ": " << g.status();
+    const std::optional<Sizes> want = ExpectedStrides(c.strides[0], c.sizes[0]);
+    if (g->sizes != c.sizes[0] || !want) return;
+    ++calls;
+    for (size_t d = 0; d < g->sizes.size(); ++d) {
+      if (g->sizes[d] != 1)
+        EXPECT_EQ(g->strides[d], (*want)[d]) << c.op.full() << " " << c.arguments << " in " << c.layout;
+    }
+  });
+  EXPECT_GT(calls, 10000);
 }
 
 // The decomposition of an operator must give results with the operator's layout. Here only the rules state it.

@@ -1,6 +1,7 @@
 // How the results of an operator lie in memory, for operands that lie in any way: the operator's layout rule as data.
-// Inference (core/op) knows the rules as code over symbolic strides; layout_rule_builder.h writes one of them down as
-// such a program, a bundle carries it, and the runtime evaluates it on the strides of a call.
+// Inference applies the operators' rules (core/op/layout_rule.h, infer_rules.h) to symbolic strides;
+// layout_rule_builder.h writes down what follows for a call as such a program, a bundle carries it, and the runtime
+// evaluates it on the strides of the call.
 //
 //   std::vector<int64_t> rule = *BuildLayoutRule(...);
 //   std::vector<ResultLayout> layouts = *EvaluateLayoutRule(rule, {Geometry of x, Geometry of y});
