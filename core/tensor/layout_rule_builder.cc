@@ -158,6 +158,11 @@ class Builder : public LayoutTrace {
     return answer;
   }
   std::vector<Expr> Derive(LayoutDerivation derivation, absl::Span<const ExprGeometry> operands, int rank) {
+    // A new tensor with one dim of several elements has them side by side, whatever the operands' strides are.
+    if (answers_.concludes_strides && rank == 1 && std::any_of(operands.begin(), operands.end(), [&](const auto& g) {
+          return g.rank() == 1 && ranges_.Less(1, g.sizes[0]) == true;
+        }))
+      return {Expr(1)};
     Words content = {static_cast<int64_t>(derivation), static_cast<int64_t>(operands.size())};
     for (const ExprGeometry& g : operands) AddGeometry(g, content);
     const auto [slot, fresh] = slots_.try_emplace(content, static_cast<int64_t>(slots_.size()));
