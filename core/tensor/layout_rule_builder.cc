@@ -128,6 +128,10 @@ class Builder : public LayoutTrace {
       const auto out = view_rules::PointwiseOutput<SymbolicDecide>(decide, operands);
       if (out.ok()) return out->strides;
     }
+    if (answers_.concludes_strides && OrdersAllDims(operands[0], rank)) {
+      SymbolicDecide decide(&ranges_, hints_);
+      return view_rules::PreservedStrides(decide, operands[0]);
+    }
     if (!answers_.both_of_layouts || !traced) return std::nullopt;
     return Derive(LayoutDerivation::kPointwise, operands, rank);
   }
@@ -178,6 +182,19 @@ class Builder : public LayoutTrace {
       events_.push_back({std::move(words)});
     }
     return strides;
+  }
+
+  // Returns whether the first operand of an iterator decides the order of all dims, so that the others do not matter: it
+  // has several elements along each dim, at strides that differ.
+  bool OrdersAllDims(const ExprGeometry& g, int rank) const {
+    if (g.rank() != rank || IsTraced(g)) return false;
+    for (int d = 0; d < rank; ++d) {
+      if (ranges_.Less(1, g.sizes[d]) != true || ranges_.Equal(g.strides[d], 0) != false) return false;
+      for (int e = 0; e < d; ++e) {
+        if (ranges_.Equal(g.strides[d], g.strides[e]) != false) return false;
+      }
+    }
+    return true;
   }
 
   // Takes strides that are symbols to be those of the layout, where dims have several elements.
