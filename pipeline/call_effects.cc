@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "smelt/alias/alias_db.h"
-#include "smelt/core/op/declare.h"
 #include "smelt/core/op/ops.h"
 #include "smelt/core/op/traits.h"
 

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "smelt/core/base/status_macros.h"
-#include "smelt/core/op/declare.h"
 #include "smelt/core/op/decompose.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
