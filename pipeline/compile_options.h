@@ -38,6 +38,8 @@ struct CompileOptions {
   std::function<void(absl::string_view phase, double milliseconds)> on_phase;
   // Called with the graph after each pass that may have changed it.
   std::function<void(absl::string_view pass, const Graph&)> on_pass;
+  // Called before kernels are requested of the cache, with their number over all targets.
+  std::function<void(int64_t kernels)> on_kernels;
   // Optional passes that are left out, by name (pipeline/passes.h); the bundle is correct without them, but slower.
   absl::flat_hash_set<std::string> disabled_passes;
   // How a caller nests the arguments and results, as the archive says it; empty: not known.

@@ -112,6 +112,7 @@ absl::Status WriteBundle(fb::BundleT bundle, const Graph& graph, const BundleBui
   }
   const KernelCache::Stats before = cache->stats();
   SMELT_ASSIGN_OR_RETURN(ContainerWriter writer, ContainerWriter::Create(path, ContentKind::kBundle));
+  if (options.on_kernels) options.on_kernels(static_cast<int64_t>(builder.kernels().size() * options.targets.size()));
   for (const Target target : options.targets) {
     SMELT_RETURN_IF_ERROR(
         AddTarget(target, builder.kernels(), main_uses, *cache, options.threads, writer, bundle, stats));

@@ -17,6 +17,7 @@
 #include "smelt/runtime/json_text.h"
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/exit_codes.h"
+#include "smelt/tools/progress.h"
 
 namespace smelt {
 
@@ -169,7 +170,10 @@ int RunCache(const CommandLine& line) {
   options.mode = verb == "clear" ? CacheMode::kReadWrite : CacheMode::kReadOnly;
   auto cache = KernelCache::Create(options);
   if (!cache.ok()) return fail(cache.status(), kExitCannotWrite);
+  Progress progress(absl::StrCat("smelt cache ", verb), line.Has("quiet"));
+  progress.Doing(absl::StrCat("reading ", (*cache)->directory()));
   auto entries = (*cache)->List();
+  progress.Stop();
   if (!entries.ok()) return fail(entries.status(), kExitUnreadable);
   const bool json = line.Has("json");
   if (verb == "explain") return Explain(*entries, line.positional().size() > 1 ? line.positional()[1] : "", json);

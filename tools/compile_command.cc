@@ -49,9 +49,9 @@ int RunCompile(const CommandLine& line) {
     if (usage.ok() && line.Get("cache-mode", "off") != "off")
       usage = line.RefuseWithoutEffect({"cache-mode"}, "with --kernels: all kernels come from those files");
   }
+  const PassPipeline passes = CompilePasses();
   if (usage.ok() && line.Has("dump-after")) {
     const std::string pass = line.Get("dump-after");
-    const PassPipeline passes = CompilePasses();
     if (pass != "all" && passes.Find(pass) == nullptr) {
       const auto name = [](std::string* out, const Pass& p) { out->append(p.name); };
       usage = absl::InvalidArgumentError(absl::StrCat("--dump-after=", pass, ": one of ",
@@ -87,14 +87,19 @@ int RunCompile(const CommandLine& line) {
   if (!cache.ok()) return fail(cache.status(), kExitCannotWrite);
   const absl::Cleanup stop = [&] { progress.Stop(); };  // it looks at the cache
   options.cache = cache->get();
+  const auto num_passes = static_cast<int64_t>(passes.passes().size());
+  absl::string_view calls;  // for which the passes make a plan
   options.on_phase = [&](absl::string_view phase, double) {
-    // Kernels come after the plans.
-    if (phase == "plan" || phase == "variants")
-      progress.Watch([&] { return absl::StrCat(shown, ": ", KernelsText((*cache)->stats())); });
+    if (phase == "plan") calls = " for other calls";
+    if (phase == "kernels") progress.Doing(absl::StrCat("writing ", out));
   };
-  progress.Doing(absl::StrCat("passes over ", shown));
+  options.on_kernels = [&](int64_t kernels) {
+    progress.Watch(absl::StrCat("kernels of ", shown, ":"), [&] { return RequestsDone((*cache)->stats()); }, kernels);
+  };
+  progress.Doing(absl::StrCat("passes over ", shown, ":"), 0, num_passes);
   options.on_pass = [&, pass = line.Get("dump-after")](absl::string_view name, const Graph& g) {
-    progress.Doing(absl::StrCat("passes over ", shown, ", ", name, " done"));
+    progress.Doing(absl::StrCat("passes over ", shown, calls, ", ", name, " done:"),
+                   passes.Find(name) - passes.passes().data() + 1, num_passes);
     if (pass == "all" || pass == name) progress.Print(absl::StrCat("--- after ", name, "\n", PrintGraph(g), "\n"));
   };
   auto stats = CompileToFile(**graph, out, options);

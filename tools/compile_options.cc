@@ -10,7 +10,6 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/pass/pass_pipeline.h"
 #include "smelt/pipeline/passes.h"
-#include "smelt/tools/plain_text.h"
 
 namespace smelt {
 
@@ -73,9 +72,8 @@ absl::Status ReadCompileOptions(const CommandLine& line, CompileOptions& options
   return absl::OkStatus();
 }
 
-std::string KernelsText(const KernelCache::Stats& stats) {
-  return absl::StrCat(Count(stats.compiled, "kernel"), " compiled, ",
-                      stats.memory_hits + stats.disk_hits + stats.store_hits, " from the cache");
+int64_t RequestsDone(const KernelCache::Stats& stats) {
+  return stats.compiled + stats.memory_hits + stats.disk_hits + stats.store_hits;
 }
 
 std::string Describe(const CompileOptions& options) {

@@ -15,8 +15,8 @@ namespace smelt {
 // Reads what CompileOptionSpecs of the command table names.
 absl::Status ReadCompileOptions(const CommandLine& line, CompileOptions& options, KernelCache::Options& cache);
 
-// "3 kernels compiled, 12 from the cache"
-std::string KernelsText(const KernelCache::Stats& stats);
+// Returns how many kernels the cache has given out.
+int64_t RequestsDone(const KernelCache::Stats& stats);
 
 // Describes the options that a bundle's bytes depend on: "targets x86-64-v3,x86-64-v4 variants auto fuse".
 std::string Describe(const CompileOptions& options);

@@ -79,10 +79,12 @@ absl::Status Plan(const CommandLine& line, const CompileOptions& options, bool& 
   return Write(line.Get("o"), lines);
 }
 
-absl::Status Pick(const CommandLine& line, bool& writing) {
+absl::Status Pick(const CommandLine& line, Progress& progress, bool& writing) {
   const std::vector<std::string> outs = absl::StrSplit(line.Get("o"), ',');
   std::vector<Lines> shards(outs.size());
   for (size_t i = 1; i < line.positional().size(); ++i) {
+    progress.Doing("picking from lists:", static_cast<int64_t>(i - 1),
+                   static_cast<int64_t>(line.positional().size() - 1));
     SMELT_RETURN_IF_ERROR(ForEachLine(line.positional()[i], [&](const KernelSpec& spec, Target target) {
       // By the key's first digits: where a kernel goes does not depend on what else there is.
       const std::string key = ComputeKernelKey(spec.ToString(), target);
@@ -95,7 +97,7 @@ absl::Status Pick(const CommandLine& line, bool& writing) {
   return absl::OkStatus();
 }
 
-absl::Status Compile(const CommandLine& line, KernelCache& cache, int threads, bool& writing) {
+absl::Status Compile(const CommandLine& line, KernelCache& cache, int threads, Progress& progress, bool& writing) {
   std::vector<std::unique_ptr<KernelSpec>> specs;
   std::vector<KernelCache::Request> requests;
   SMELT_RETURN_IF_ERROR(ForEachLine(line.positional()[1], [&](const KernelSpec& spec, Target target) {
@@ -103,6 +105,7 @@ absl::Status Compile(const CommandLine& line, KernelCache& cache, int threads, b
     requests.push_back({specs.back().get(), target});
     return absl::OkStatus();
   }));
+  progress.Watch("kernels:", [&] { return RequestsDone(cache.stats()); }, static_cast<int64_t>(requests.size()));
   SMELT_ASSIGN_OR_RETURN(auto objects, cache.GetOrCompileAll(requests, threads));
   std::string out;
   for (size_t i = 0; i < objects.size(); ++i) {
@@ -138,14 +141,13 @@ int RunKernels(const CommandLine& line) {
   Progress progress("smelt kernels", line.Has("quiet"));
   std::unique_ptr<KernelCache> cache;
   const absl::Cleanup stop = [&] { progress.Stop(); };  // it looks at the cache
-  progress.Doing(step == "plan" ? "planning" : step == "pick" ? "picking" : "compiling");
+  progress.Doing(step == "plan" ? "planning" : "reading");
   cache_options.warn = [&](absl::string_view warning) { progress.Say(warning); };
   auto run = [&]() -> absl::Status {
     if (step == "plan") return Plan(line, options, writing);
-    if (step == "pick") return Pick(line, writing);
+    if (step == "pick") return Pick(line, progress, writing);
     SMELT_ASSIGN_OR_RETURN(cache, KernelCache::Create(std::move(cache_options)));
-    progress.Watch([&] { return KernelsText(cache->stats()); });
-    return Compile(line, *cache, options.threads, writing);
+    return Compile(line, *cache, options.threads, progress, writing);
   };
   const absl::Status s = run();
   if (s.ok()) {

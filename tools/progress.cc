@@ -37,10 +37,12 @@ void Progress::Doing(std::string what, int64_t done, int64_t total) {
   if (drawing_ == Drawing::kWhenToldSo && !quiet_ && !stop_ && std::chrono::steady_clock::now() >= next_) Draw();
 }
 
-void Progress::Watch(std::function<std::string()> text) {
+void Progress::Watch(std::string what, std::function<int64_t()> done, int64_t total) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  watched_ = std::move(text);
-  total_ = 0;
+  what_ = std::move(what);
+  watched_ = std::move(done);
+  done_ = 0;
+  total_ = total;
 }
 
 double Progress::Seconds() const {
@@ -86,13 +88,12 @@ void Progress::Draw() {
 void Progress::DrawRepeatedly() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!wake_.wait_until(lock, next_, [this] { return stop_; })) {
-    if (const std::function<std::string()> watched = watched_) {
+    if (const std::function<int64_t()> watched = watched_) {
       // Without the mutex: whoever is watched may be waiting for it to say something.
       lock.unlock();
-      std::string text = watched();
+      const int64_t done = watched();
       lock.lock();
-      if (stop_) return;
-      if (watched_) what_ = std::move(text);
+      if (watched_) done_ = done;
     }
     Draw();
   }

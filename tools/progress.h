@@ -37,9 +37,9 @@ class Progress {
 
   // Notes the present work, and how much of it is done; `total` 0: nobody knows.
   void Doing(std::string what, int64_t done = 0, int64_t total = 0);
-  // Notes work that says itself how far it is, until the next Doing(). `text` is called from another thread, and must be
-  // valid until Stop().
-  void Watch(std::function<std::string()> text);
+  // Notes work that says itself how much of it is done, until the next Doing(). `done` is called from another thread, and
+  // must be valid until Stop().
+  void Watch(std::string what, std::function<int64_t()> done, int64_t total);
   // Prints a line between those of the progress, also if the command is quiet. Print() adds nothing to the text.
   void Say(absl::string_view message);
   void Print(absl::string_view text);
@@ -64,7 +64,7 @@ class Progress {
   bool stop_ = false, drawn_ = false;
   std::string what_;
   int64_t done_ = 0, total_ = 0;
-  std::function<std::string()> watched_;
+  std::function<int64_t()> watched_;
   std::thread thread_;
 };
 

@@ -2,7 +2,9 @@
 #include "smelt/tools/progress.h"
 
 #include <chrono>
+#include <cstdint>
 #include <fstream>
+#include <future>
 #include <string>
 #include <thread>
 
@@ -44,6 +46,23 @@ TEST(ProgressTest, WorkOfOverASecondIsShownLineByLineOutsideOfATerminal) {
     progress.Doing("soon after", 4, 9);
   }
   EXPECT_THAT(testing::internal::GetCapturedStderr(), MatchesRegex("smelt test: kernels 3 of 9 \\([0-9.]+ s\\)\n"));
+}
+
+TEST(ProgressTest, WatchedWorkIsShownWithHowMuchOfItIsDone) {
+  testing::internal::CaptureStderr();
+  {
+    std::promise<void> asked;
+    bool first = true;
+    const auto done = [&] {
+      if (first) asked.set_value();
+      first = false;
+      return int64_t{5};
+    };
+    Progress progress("smelt test", /*quiet=*/false);
+    progress.Watch("kernels", done, 12);
+    asked.get_future().wait();
+  }
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), MatchesRegex("smelt test: kernels 5 of 12 \\([0-9.]+ s\\)\n"));
 }
 
 TEST(ProgressTest, TheSummaryHasSizesAndAQuietCommandHasNone) {

@@ -1,5 +1,6 @@
 #include "smelt/tools/reduce_command.h"
 
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "smelt/tools/fuzz/run.h"
 #include "smelt/tools/fuzz/sample_case.h"
 #include "smelt/tools/model_file.h"
+#include "smelt/tools/plain_text.h"
 #include "smelt/tools/progress.h"
 
 namespace smelt {
@@ -94,8 +96,8 @@ absl::StatusOr<int> Reduce(const std::string& model, const std::string& case_pat
     }
   }
   if (at == calls.size()) {
-    std::printf("%s: the bundle does what the evaluator does in all %zu calls: nothing to cut down\n", model.c_str(),
-                calls.size());
+    std::printf("%s: the bundle does what the evaluator does in %s: nothing to cut down\n", model.c_str(),
+                Count(static_cast<int64_t>(calls.size()), "call").c_str());
     return kExitOk;
   }
   std::printf("call %zu: %s: %s\n", at, found.crashed ? "crash" : found.verdict.where.c_str(),

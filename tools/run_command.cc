@@ -30,10 +30,12 @@ namespace smelt {
 
 namespace {
 
-int RunTheCase(const std::shared_ptr<const Program>& program, const CommandLine& line, int repeat) {
+int RunTheCase(const std::shared_ptr<const Program>& program, const CommandLine& line, Progress& progress, int repeat) {
   CaseOptions options;
   options.repeat = repeat;
+  progress.Doing("running the case");
   auto report = RunCase(program, line.Get("case"), options);
+  progress.Stop();
   if (!report.ok()) {
     std::fprintf(stderr, "smelt run: %s\n", std::string(report.status().message()).c_str());
     if (line.Has("json")) {
@@ -130,9 +132,8 @@ absl::Status Write(const std::string& path, const std::vector<std::vector<NamedD
   return absl::OkStatus();
 }
 
-int RunCalls(const std::shared_ptr<const Program>& program, const CommandLine& line, const ArgumentSource& source,
-             int64_t rounds) {
-  Progress progress("smelt run", line.Has("quiet"));
+int RunCalls(const std::shared_ptr<const Program>& program, const CommandLine& line, Progress& progress,
+             const ArgumentSource& source, int64_t rounds) {
   bool writing = false;
   auto run = [&]() -> absl::Status {
     SMELT_ASSIGN_OR_RETURN(const auto maker, ArgumentMaker::Create(line.positional()[0], program, source));
@@ -142,7 +143,7 @@ int RunCalls(const std::shared_ptr<const Program>& program, const CommandLine& l
     std::vector<std::vector<NamedDatum>> calls;
     const int64_t total = rounds * static_cast<int64_t>(maker->num_calls());
     for (int64_t call = 0; call < total; ++call) {
-      progress.Doing("calls", call, total);
+      progress.Doing("calls:", call, total);
       SMELT_ASSIGN_OR_RETURN(const std::vector<Datum> args,
                              maker->Make(static_cast<size_t>(call) % maker->num_calls(), source.FirstSizes()));
       std::vector<std::string> before;
@@ -226,8 +227,11 @@ int RunRun(const CommandLine& line) {
     std::fprintf(stderr, "smelt run: %s\n", std::string(s.message()).c_str());
     return ExitCodeOf(s);
   }
+  Progress progress("smelt run", line.Has("quiet"));
+  progress.Doing(absl::StrCat("loading ", line.positional()[0]));
   auto program = Program::Load(line.positional()[0], options);
   if (!program.ok()) {
+    progress.Stop();
     std::fprintf(stderr, "smelt run: %s\n", std::string(program.status().message()).c_str());
     if (line.Has("json") && line.Has("case")) {
       nlohmann::ordered_json j = {
@@ -237,8 +241,8 @@ int RunRun(const CommandLine& line) {
     }
     return LoadExitCodeOf(program.status());
   }
-  return line.Has("case") ? RunTheCase(*program, line, static_cast<int>(repeat))
-                          : RunCalls(*program, line, source, calls);
+  return line.Has("case") ? RunTheCase(*program, line, progress, static_cast<int>(repeat))
+                          : RunCalls(*program, line, progress, source, calls);
 }
 
 }  // namespace smelt
