@@ -100,9 +100,8 @@ def _portable_shared_library_impl(ctx):
         "-Wl,-soname," + ctx.attr.soname,
         "-Wl,--version-script=" + script.path,
         "-Wl,-z,defs",
-        # Debian built Abseil for programs: its code reaches a symbol of libstdc++ only if that is in the same file.
-        "-static-libstdc++",
-        "-static-libgcc",
+        # Needs the glibc that the packages need anyway.
+        "-Wl,-z,pack-relative-relocs",
     ], [script, exports], exports.path)
     return DefaultInfo(files = depset([output]), runfiles = ctx.runfiles(files = [output]))
 

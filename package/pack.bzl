@@ -91,7 +91,7 @@ def _pack(ctx, kind, output, how, inputs):
     return DefaultInfo(files = depset([output]), runfiles = ctx.runfiles(files = [output]))
 
 def _package_tar_impl(ctx):
-    output = ctx.actions.declare_file(ctx.label.name + ".tar.gz")
+    output = ctx.actions.declare_file(ctx.label.name + ".tar.xz")
     return _pack(ctx, "tar", output, ctx.label.name, [])
 
 def _package_deb_impl(ctx):
@@ -105,7 +105,7 @@ _ATTRS = {
 
 package_tar = rule(
     implementation = _package_tar_impl,
-    doc = "NAME.tar.gz, whose files are in a folder NAME.",
+    doc = "NAME.tar.xz, whose files are in a folder NAME.",
     attrs = _ATTRS,
 )
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Packs files, the same bytes whenever and wherever that is done.
-#   pack.sh tar OUTPUT FOLDER ENTRY...      a .tar.gz whose entries are in FOLDER
+#   pack.sh tar OUTPUT FOLDER ENTRY...      a .tar.xz whose entries are in FOLDER
 #   pack.sh deb OUTPUT CONTROL ENTRY...     a Debian package; the entries' prefix is usr, CONTROL lacks Installed-Size
 # ENTRY: PATH=FILE a copy, PATH=FILE:x an executable one, PATH->TARGET a symbolic link.
 set -euo pipefail
@@ -29,10 +29,12 @@ for entry; do
 done
 find "$tree" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 if [[ $kind == tar ]]; then
-  tar --format=gnu --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$tree" -cf - "$how" | gzip -6n >"$output"
+  # Most of what is packed is machine code. The filter for it saves more than a higher preset, in a fifth of its time.
+  tar --format=gnu --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$tree" -cf - "$how" |
+    xz --format=xz --threads=1 --x86 --lzma2=preset=1 -c >"$output"
 else
   mkdir "$tree/DEBIAN"
   { cat "$how"; echo "Installed-Size: $(du -sk --apparent-size "$tree/usr" | cut -f1)"; } >"$tree/DEBIAN/control"
   touch -d "@$SOURCE_DATE_EPOCH" "$tree/DEBIAN/control" "$tree/DEBIAN" "$tree"
-  dpkg-deb --root-owner-group -Zxz -z3 --threads-max=1 --build "$tree" "$output" >/dev/null
+  dpkg-deb --root-owner-group -Zxz -z1 --threads-max=1 --build "$tree" "$output" >/dev/null
 fi
