@@ -146,8 +146,8 @@ absl::Status Pt2Reader::ReadProgram(const Json& program) {
                                        " of PyTorch 2.13 is known; what is new in it is not read"));
     }
   }
-  SMELT_RETURN_IF_ERROR(ReadWeightConfig("weights", "model_weights_config.json", weights_));
-  SMELT_RETURN_IF_ERROR(ReadWeightConfig("constants", "model_constants_config.json", constants_));
+  weights_.emplace(zip_, options_, root_);
+  SMELT_RETURN_IF_ERROR(weights_->Read());
 
   SMELT_ASSIGN_OR_RETURN(const Json* module, Get(program, "graph_module"));
   SMELT_ASSIGN_OR_RETURN(const Json* graph, Get(*module, "graph"));

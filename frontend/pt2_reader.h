@@ -19,13 +19,12 @@
 #include "smelt/frontend/call_structure_reader.h"
 #include "smelt/frontend/checked_json.h"
 #include "smelt/frontend/pt2.h"
+#include "smelt/frontend/pt2_weights.h"
 #include "smelt/frontend/size_guards.h"
 #include "smelt/frontend/zip_archive.h"
 
 namespace smelt {
 namespace pt2_internal {
-
-constexpr int kMaxRank = 64;
 
 // The values of one graph by name, and their metadata in the archive.
 struct Scope {
@@ -61,18 +60,6 @@ class Pt2Reader {
   std::optional<Expr> NumberOf(const GuardedNumber& at) const;
   std::optional<Expr> HoldsForTheExample(absl::string_view guard) const;
   void KeepGuards(const Json& program);
-
-  // --- pt2_weights.cc ---
-  struct WeightEntry {
-    std::string path;  // the archive's entry
-    DType dtype;
-    Geometry geometry;
-  };
-  absl::Status ReadWeightConfig(const std::string& folder, const std::string& file,
-                                absl::flat_hash_map<std::string, WeightEntry>& into);
-  absl::StatusOr<WeightEntry> ReadWeightEntry(const Json& entry, const std::string& folder);
-  static absl::Status CheckGeometry(const Geometry& g, DType dtype);
-  absl::StatusOr<int> AddWeight(const std::string& name, Weight::Kind kind);
 
   // --- pt2_types.cc: sizes, and types of values ---
   absl::StatusOr<Expr> ReadSize(const Json& j);
@@ -233,9 +220,7 @@ class Pt2Reader {
   std::optional<absl::flat_hash_map<ArgumentPath, ValueId>> arguments_;
   std::unique_ptr<Graph> g_owner_;
   Graph* g_ = nullptr;
-  absl::flat_hash_map<std::string, WeightEntry> weights_, constants_;
-  absl::flat_hash_map<std::string, absl::Status> bad_weights_;
-  absl::flat_hash_map<std::string, int> storages_;  // archive entry -> weight storage
+  std::optional<Pt2Weights> weights_;  // of the archive, once its folder is known
   absl::flat_hash_map<std::string, std::shared_ptr<const SourceLocation>> sources_;
   std::shared_ptr<const SourceLocation> current_source_;
   std::vector<NodeId> assignments_;

@@ -96,7 +96,7 @@ absl::Status Pt2Reader::ReadInput(const Json& input, const Json& spec, Scope& sc
     return absl::OkStatus();
   }
   if (!weight.empty()) {
-    SMELT_ASSIGN_OR_RETURN(info.weight, AddWeight(weight, kind));
+    SMELT_ASSIGN_OR_RETURN(info.weight, weights_->Add(weight, kind, *g_));
     info.kind = InputInfo::Kind::kWeight;
   }
   SMELT_ASSIGN_OR_RETURN(

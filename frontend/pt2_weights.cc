@@ -1,7 +1,12 @@
+#include "smelt/frontend/pt2_weights.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/frontend/pt2_codes.h"
-#include "smelt/frontend/pt2_reader.h"
 
 namespace smelt {
 namespace pt2_internal {
@@ -23,8 +28,12 @@ absl::StatusOr<std::vector<int64_t>> ConcreteInts(const Json& list) {
 
 }  // namespace
 
-absl::Status Pt2Reader::ReadWeightConfig(const std::string& folder, const std::string& file,
-                                         absl::flat_hash_map<std::string, WeightEntry>& into) {
+absl::Status Pt2Weights::Read() {
+  SMELT_RETURN_IF_ERROR(ReadConfig("weights", "model_weights_config.json", weights_));
+  return ReadConfig("constants", "model_constants_config.json", constants_);
+}
+
+absl::Status Pt2Weights::ReadConfig(const std::string& folder, const std::string& file, Entries& into) {
   const std::string name = absl::StrCat(root_, "/data/", folder, "/", file);
   if (!zip_.Contains(name)) return absl::OkStatus();
   SMELT_ASSIGN_OR_RETURN(std::string text, zip_.Read(name, options_.max_json_bytes));
@@ -35,9 +44,9 @@ absl::Status Pt2Reader::ReadWeightConfig(const std::string& folder, const std::s
         absl::StrCat(zip_.path(), ": ", name, ": a field \"config\" with an object expected"));
   }
   for (auto it = config->begin(); it != config->end(); ++it) {
-    auto entry = ReadWeightEntry(*it, folder);
+    auto entry = ReadEntry(*it, folder);
     if (!entry.ok()) {
-      bad_weights_.emplace(it.key(), Annotate(entry.status(), absl::StrCat(name, ": \"", it.key(), "\"")));
+      bad_.emplace(it.key(), Annotate(entry.status(), absl::StrCat(name, ": \"", it.key(), "\"")));
       continue;  // an error only if the graph needs it
     }
     into.emplace(it.key(), *std::move(entry));
@@ -45,8 +54,8 @@ absl::Status Pt2Reader::ReadWeightConfig(const std::string& folder, const std::s
   return absl::OkStatus();
 }
 
-absl::StatusOr<Pt2Reader::WeightEntry> Pt2Reader::ReadWeightEntry(const Json& entry, const std::string& folder) {
-  WeightEntry w;
+absl::StatusOr<Pt2Weights::Entry> Pt2Weights::ReadEntry(const Json& entry, const std::string& folder) const {
+  Entry w;
   SMELT_ASSIGN_OR_RETURN(w.path, GetString(entry, "path_name"));
   if (const Json* pickled = Find(entry, "use_pickle");
       pickled != nullptr && pickled->is_boolean() && pickled->get<bool>()) {
@@ -72,7 +81,7 @@ absl::StatusOr<Pt2Reader::WeightEntry> Pt2Reader::ReadWeightEntry(const Json& en
   return w;
 }
 
-absl::Status Pt2Reader::CheckGeometry(const Geometry& g, DType dtype) {
+absl::Status CheckGeometry(const Geometry& g, DType dtype) {
   if (g.sizes.size() != g.strides.size()) return absl::InvalidArgumentError("sizes and strides differ in number");
   int64_t last = g.offset;
   bool empty = false;
@@ -97,26 +106,26 @@ absl::Status Pt2Reader::CheckGeometry(const Geometry& g, DType dtype) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int> Pt2Reader::AddWeight(const std::string& name, Weight::Kind kind) {
+absl::StatusOr<int> Pt2Weights::Add(const std::string& name, Weight::Kind kind, Graph& g) {
   auto it = weights_.find(name);
   if (it == weights_.end() || (kind != Weight::Kind::kParameter && constants_.contains(name))) {
     auto c = constants_.find(name);
     if (c == constants_.end()) {
-      auto bad = bad_weights_.find(name);
-      if (bad != bad_weights_.end()) return bad->second;
+      auto bad = bad_.find(name);
+      if (bad != bad_.end()) return bad->second;
       return absl::InvalidArgumentError(
           absl::StrCat("the signature names \"", name, "\", which neither the weights nor the constants hold"));
     }
     it = c;
   }
-  const WeightEntry& w = it->second;
+  const Entry& w = it->second;
   auto [storage, fresh] = storages_.try_emplace(w.path, 0);
   // All tensors without bytes are one file in the archive. Nothing can observe that they share memory until they grow.
-  const bool empty = !fresh && g_->weight_storages[storage->second]->bytes() == 0;
+  const bool empty = !fresh && g.weight_storages[storage->second]->bytes() == 0;
   if (fresh || empty) {
-    storage->second = static_cast<int>(g_->weight_storages.size());
+    storage->second = static_cast<int>(g.weight_storages.size());
     SMELT_ASSIGN_OR_RETURN(std::shared_ptr<Storage> bytes, zip_.ReadStorage(w.path, options_.max_weight_bytes));
-    g_->weight_storages.push_back(std::move(bytes));
+    g.weight_storages.push_back(std::move(bytes));
   }
   Weight out;
   out.name = name;
@@ -124,14 +133,14 @@ absl::StatusOr<int> Pt2Reader::AddWeight(const std::string& name, Weight::Kind k
   out.storage = storage->second;
   out.dtype = w.dtype;
   out.geometry = w.geometry;
-  const int64_t have = g_->weight_storages[out.storage]->bytes();
+  const int64_t have = g.weight_storages[out.storage]->bytes();
   const int64_t need = out.geometry.Span().second * ItemSize(out.dtype);
   if (out.geometry.NumElements() > 0 && need > have) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"", name, "\" reaches byte ", need, " of ", w.path, ", which has ", have));
   }
-  g_->weights.push_back(std::move(out));
-  return static_cast<int>(g_->weights.size()) - 1;
+  g.weights.push_back(std::move(out));
+  return static_cast<int>(g.weights.size()) - 1;
 }
 
 }  // namespace pt2_internal
