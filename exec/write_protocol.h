@@ -43,8 +43,8 @@ absl::Status CheckNotExpanded(const Tensor& written);
 // The error for a result that depends on how PyTorch computes. Its cause is kDependsOnOrder.
 absl::Status DependsOnOrderError();
 
-// Returns an error for an operand that PyTorch refuses, or that it computes in an unknown order. Operands with kNotPartly
-// need WriteInOrder too. Operands with kNone may lie in the written memory without PyTorch noticing it: see
+// Returns an error for an operand that PyTorch refuses, or that it computes in an unknown order. Operands with
+// kNotPartly need WriteInOrder too. Operands with kNone may lie in the written memory without PyTorch noticing it: see
 // IsReadWhileWritten.
 absl::Status CheckOperand(const Tensor& written, const Tensor& read, OperandSharing rule);
 // Returns whether elements of both share a place. If the operand does not change, the result is the same in whatever

@@ -1,5 +1,5 @@
-// Operators of an eager-order program that compute: each becomes a call of a kernel, whose results are new tensors or are
-// written to given ones.
+// Operators of an eager-order program that compute: each becomes a call of a kernel, whose results are new tensors or
+// are written to given ones.
 #ifndef SMELT_PIPELINE_EAGER_COMPUTING_H_
 #define SMELT_PIPELINE_EAGER_COMPUTING_H_
 

@@ -1,4 +1,5 @@
-// Operators of an eager-order program that copy memory or change where a tensor lies: copy_, conversions, set_, resize_.
+// Operators of an eager-order program that copy memory or change where a tensor lies: copy_, conversions, set_,
+// resize_.
 #ifndef SMELT_PIPELINE_EAGER_GEOMETRY_H_
 #define SMELT_PIPELINE_EAGER_GEOMETRY_H_
 

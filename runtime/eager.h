@@ -2,8 +2,8 @@
 // memory the arguments, states and views share, the answer is eager PyTorch's, because the steps are. Internal.
 //
 // This part dispatches instructions and runs control flow. The jobs of others: eager_compute.h calls kernels and writes
-// their results, eager_memory.h undoes a call that fails, eager_views.h makes views, eager_python.h computes numbers and
-// containers, eager_custom.h calls operators of the user's own.
+// their results, eager_memory.h undoes a call that fails, eager_views.h makes views, eager_python.h computes numbers
+// and containers, eager_custom.h calls operators of the user's own.
 #ifndef SMELT_RUNTIME_EAGER_H_
 #define SMELT_RUNTIME_EAGER_H_
 

@@ -14,8 +14,8 @@
 namespace smelt {
 namespace {
 
-// Returns the layout of self[indices], which are values[0] and the others. A mask becomes an index for each of its dims,
-// with as many elements as are true.
+// Returns the layout of self[indices], which are values[0] and the others. A mask becomes an index for each of its
+// dims, with as many elements as are true.
 absl::StatusOr<Geometry> IndexedLayout(absl::Span<const int> operands, const EagerValues& values) {
   SMELT_ASSIGN_OR_RETURN(const Tensor self, values.TensorOf(operands[0]));
   std::vector<std::optional<Geometry>> indices;

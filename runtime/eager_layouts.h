@@ -17,8 +17,8 @@ namespace smelt {
 // Returns the layout of each result of a computing instruction, from the layouts that its operands have now.
 absl::StatusOr<std::vector<EvaluatedLayout>> LayoutsOfResults(const fb::EagerInstrT& i, const EagerValues& values);
 
-// Returns a tensor with the elements of `t`, a result of the instruction, in memory with the given layout: `t` itself if
-// it has that layout.
+// Returns a tensor with the elements of `t`, a result of the instruction, in memory with the given layout: `t` itself
+// if it has that layout.
 absl::StatusOr<Tensor> LaidOut(const fb::EagerInstrT& i, const EagerValues& values, const EagerMemory& memory,
                                const Tensor& t, const EvaluatedLayout& layout);
 

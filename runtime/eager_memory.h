@@ -1,5 +1,5 @@
-// The memory that a call in eager order changes: every write goes through here, so that a call that fails can be undone.
-// Internal.
+// The memory that a call in eager order changes: every write goes through here, so that a call that fails can be
+// undone. Internal.
 //
 //   EagerMemory memory(...);
 //   memory.AddVisible(argument.storage());

@@ -6,8 +6,8 @@
 //   SMELT_RETURN_IF_ERROR(rules.CheckReadApart(target, compute));
 //   ...write...
 //
-// exec/write_protocol.h has the rules for one operand. Errors are PyTorch's refusals, or Unimplemented for a result that
-// depends on how PyTorch computes.
+// exec/write_protocol.h has the rules for one operand. Errors are PyTorch's refusals, or Unimplemented for a result
+// that depends on how PyTorch computes.
 #ifndef SMELT_RUNTIME_EAGER_WRITE_RULES_H_
 #define SMELT_RUNTIME_EAGER_WRITE_RULES_H_
 

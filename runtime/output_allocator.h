@@ -12,8 +12,8 @@
 
 namespace smelt {
 
-// Memory for results, which is reused for results of the same bytes once the caller has released it. Keeps at most 32 MiB
-// that nobody uses, or as much as the last new result has.
+// Memory for results, which is reused for results of the same bytes once the caller has released it. Keeps at most 32
+// MiB that nobody uses, or as much as the last new result has.
 class OutputAllocator {
  public:
   explicit OutputAllocator(GuardPages guard) : guard_(guard) {}

@@ -1,8 +1,9 @@
+#include "smelt/runtime/output_allocator.h"
+
 #include <memory>
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "smelt/runtime/output_allocator.h"
 
 namespace smelt {
 namespace {

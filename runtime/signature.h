@@ -1,4 +1,5 @@
-// Reads a call's arguments: checks them against the model's signature, and takes the values of the size symbols. Internal.
+// Reads a call's arguments: checks them against the model's signature, and takes the values of the size symbols.
+// Internal.
 //
 //   SMELT_RETURN_IF_ERROR(signature.Read(args, states));
 //   signature.symbols();    // the key of a bound plan

@@ -30,8 +30,8 @@ class WrittenMemory {
     written_ = false;
     pieces_.clear();
   }
-  // Called before each write to memory that the caller sees. Before the first one it keeps the contents, if the plan may
-  // refuse late and they are few.
+  // Called before each write to memory that the caller sees. Before the first one it keeps the contents, if the plan
+  // may refuse late and they are few.
   void Remember(const ExecutablePlan& plan, absl::Span<const Datum> args, const std::vector<Extent>& extents,
                 const StateStore& states);
   bool written() const { return written_; }
