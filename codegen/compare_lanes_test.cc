@@ -43,8 +43,7 @@ TEST_P(CompareLanesTest, EqualsTheInterpreterForAnyLimit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, CompareLanesTest,
-                         testing::ValuesIn(kHostTargets),
+INSTANTIATE_TEST_SUITE_P(Levels, CompareLanesTest, testing::ValuesIn(kHostTargets),
                          [](const auto& level) { return absl::StrCat("V", static_cast<int>(level.param)); });
 
 }  // namespace

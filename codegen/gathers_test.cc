@@ -162,8 +162,7 @@ outer 7
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, GathersTest,
-                         testing::ValuesIn(kHostTargets),
+INSTANTIATE_TEST_SUITE_P(Levels, GathersTest, testing::ValuesIn(kHostTargets),
                          [](const auto& level) { return absl::StrCat("V", static_cast<int>(level.param)); });
 
 TEST(GathersTest, AKernelHoldsBothWaysOnlyWhereItLoadsWhatDataChoose) {
