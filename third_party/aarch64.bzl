@@ -35,7 +35,7 @@ def _aarch64_linux_gnu_impl(ctx):
     if result.return_code:
         fail("@{}: no packages for arm64:\n{}{}".format(ctx.name, result.stdout, result.stderr))
     ctx.file("WORKSPACE", "workspace(name = \"{}\")\n".format(ctx.name))
-    ctx.symlink(Label("//third_party:aarch64_emulator.sh"), "emulator.sh")
+    ctx.template("emulator.sh", Label("//third_party:aarch64_emulator.sh"), executable = True)
     ctx.template("BUILD.bazel", Label("//third_party:aarch64.BUILD"), {"{root}": "external/" + ctx.name + "/sysroot"})
 
 aarch64_linux_gnu = repository_rule(

@@ -4,6 +4,7 @@ set -euo pipefail
 # The machine's number in an ELF file.
 machine=$(od -An -tx2 -j18 -N2 "$1")
 if [[ $machine == " 00b7" ]]; then
-  exec qemu-aarch64-static -L "$(dirname "$0")/sysroot" "$@"
+  # The libraries are beside the file itself, wherever a link to it is among a test's files.
+  exec qemu-aarch64-static -L "$(dirname "$(readlink -f "$0")")/sysroot" "$@"
 fi
 exec "$@"
