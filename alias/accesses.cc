@@ -318,7 +318,7 @@ void AliasDb::State::AddStores(NodeId n, const Node& node, const OpEffects& e) {
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const uint16_t b = e.arg(i);
     if (!(b & kWritesContainer)) continue;
-    // What other arguments hold, looked at once for all holders.
+    // The sets that other arguments hold, looked at once for all holders.
     absl::InlinedVector<std::optional<SetId>, 4> held(node.inputs.size());
     const auto elements_of_input = [&](size_t k) {
       if (!held[k]) held[k] = ContentOfSet(PointsTo(node.inputs[k]), kAnySlot, n);

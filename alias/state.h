@@ -362,7 +362,7 @@ struct AliasDb::State {
   absl::flat_hash_map<uint32_t, alias_internal::WriteSpans> write_spans;  // by list
   std::vector<alias_internal::SetSummary> set_summaries;                  // by set
   uint64_t summary_epoch = 1, summary_geom_epoch = 0, summary_changes = 0;
-  // Whether a value may be None, by value; valid until the next edit.
+  // The values that may be None, as far as they were asked for; valid until the next edit.
   struct MaybeNothing {
     uint64_t edits = 0;
     uint32_t generation = 0;
@@ -600,7 +600,7 @@ struct AliasDb::State {
   // Compares two objects. With same_time both are in one iteration of each loop. The contents of a view that a loop
   // makes anew are compared only then.
   Overlap CompareObjects(uint32_t a, uint32_t b, bool same_time);
-  // Of the views and arguments that are compared for one question, *left more are looked at.
+  // *left is the number of views and arguments that a question may still compare.
   bool SameByStructure(uint32_t a, uint32_t b, int depth, int* left);
   bool MayBeCopy(uint32_t object);  // a view, or in some runs a copy of what it is a view of
   bool SameArgument(ValueId a, ValueId b, int depth, int* left);

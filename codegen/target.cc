@@ -17,7 +17,7 @@ constexpr const char* kNames[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch6
 
 const char* Name(Target t) { return kNames[static_cast<int>(t)]; }
 
-// Of x86-64, the levels of its psABI. Those of AArch64 require what the kernels may use of a version of the architecture,
+// The levels of x86-64 are those of its psABI. Those of AArch64 require what the kernels may use of a version of the architecture,
 // and its optional parts that servers and phones have.
 std::vector<std::string> RequiredFeatures(Target t) {
   if (IsArm(t)) {

@@ -137,9 +137,11 @@ class WeightFinder {
     if (w->zeros.valid()) {
       // Each element is less by the zero point. (A row may have infinite elements: nothing times zero is taken off.)
       const ValueId zeros = e.Mul(e.Cast(w->zeros, DType::kFloat32), scales);
-      const ValueId part = e.Mul(e.Sum(e.Cast(flat, DType::kFloat32), {1}, true), e.Unsqueeze(zeros, 0));
+      const ValueId sums = e.Sum(e.Cast(flat, DType::kFloat32), {1}, true);
+      const ValueId part = e.Mul(sums, e.Unsqueeze(zeros, 0));
       const ValueId wide = e.Cast(out, DType::kFloat32);
-      out = e.Cast(e.Where(e.EqN(e.Unsqueeze(zeros, 0), 0), wide, e.Sub(wide, part)), t);
+      const ValueId no_zero_point = e.EqN(e.Unsqueeze(zeros, 0), 0);
+      out = e.Cast(e.Where(no_zero_point, wide, e.Sub(wide, part)), t);
     }
     if (bias.valid() && g_.value(bias).type.IsTensor()) out = e.Add(out, bias);
     std::vector<Expr> result(sizes.begin(), sizes.end() - 1);

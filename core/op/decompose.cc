@@ -17,8 +17,7 @@
 
 namespace smelt {
 
-namespace op_internal {
-}  // namespace op_internal
+namespace op_internal {}  // namespace op_internal
 
 namespace {
 

@@ -56,13 +56,15 @@ Values DeformConv2d(Emit& e, const OpCall& call) {
   const Expr positions = places[2] * places[3], rows(*channels / groups * taps), per_group(*out_channels / groups);
   ValueId out;
   if (groups == 1) {
-    out = e.Mm(e.Reshape(weight, {kernel[0], rows}), e.View(columns, {rows, images[0] * positions}));
+    const ValueId flat = e.Reshape(weight, {kernel[0], rows});
+    out = e.Mm(flat, e.View(columns, {rows, images[0] * positions}));
   } else {
     out = e.Op("aten::bmm", {e.Reshape(weight, {Expr(groups), per_group, rows}),
                              e.View(columns, {Expr(groups), rows, images[0] * positions})});
   }
   out = e.Transpose(e.View(out, {kernel[0], images[0], places[2], places[3]}), 0, 1);
-  out = e.Add(e.Contiguous(out), e.View(bias, {Expr(1), kernel[0], Expr(1), Expr(1)}));
+  out = e.Contiguous(out);
+  out = e.Add(out, e.View(bias, {Expr(1), kernel[0], Expr(1), Expr(1)}));
   return std::vector<ValueId>{out};
 }
 
