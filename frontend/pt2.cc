@@ -136,7 +136,7 @@ absl::Status Pt2Reader::ReadProgram(const Json& program) {
                              : absl::StrCat(" (saved by PyTorch ", absl::CHexEscape(torch_version_.substr(0, 40)), ")");
   if (major_number != kSupportedMajor) {
     return absl::UnimplementedError(absl::StrCat("schema_version.major is ", major_number, ", ", kSupportedMajor,
-                                                 " expected", saved_by, "; save the model with PyTorch 2.9 to 2.13"));
+                                                 " expected", saved_by, "; save the model with PyTorch 2.9 to 2.14"));
   }
   if (const Json* minor = Find(*version, "minor"); minor != nullptr) {
     SMELT_ASSIGN_OR_RETURN(const int64_t minor_number, AsInt(*minor));
