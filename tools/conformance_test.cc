@@ -1,6 +1,8 @@
 // Compares every model of testdata/ with PyTorch's results, from bundles that are made beforehand: several callers at a
 // time, each with several threads. Under a sanitizer, and in an emulator, SMELT_TEST_BUNDLES names the bundles of the
 // plain build. SMELT_TEST_CASES names another folder of cases than testdata/.
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -30,7 +32,16 @@ std::vector<std::string> Models() {
   return out;
 }
 
-class ConformanceTest : public testing::TestWithParam<std::string> {};
+class ConformanceTest : public testing::TestWithParam<std::string> {
+ protected:
+  static void SetUpTestSuite() {
+#if defined(__SANITIZE_THREAD__)
+    // While a library is being opened, tsan sees no valid thread-local storage in the threads that start, and aborts. The
+    // runtime opens oneDNN with the first product, so it is opened here before the first thread.
+    dlopen("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL);
+#endif
+  }
+};
 
 TEST_P(ConformanceTest, SeveralCallersAtATimeGetWhatPyTorchAnswered) {
   ProgramOptions options;
