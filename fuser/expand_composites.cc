@@ -18,11 +18,9 @@
 #include "smelt/core/op/traits.h"
 #include "smelt/fuser/expander.h"
 #include "smelt/fuser/lower_group.h"
+#include "smelt/fuser/quantized_weights.h"
 
 namespace smelt {
-
-// Defined in quantized_weights.cc.
-absl::Status UseQuantizedWeights(Graph& g);
 
 namespace {
 

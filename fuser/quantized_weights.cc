@@ -1,10 +1,5 @@
-// Products with a weight of int8 that is widened first, as torch.ao's and torchao's exports write them, become products
-// that read the weight itself. Otherwise each call would write the whole weight in a wider dtype, and read that.
-//
-//   %w = quantized_decomposed::dequantize_per_channel(%q, %scales, %zeros, 0, ...)
-//   %y = aten::linear(%x, %w, %bias)
-//
-// becomes smelt::int8_mm(%x, %q, %scales), less the part of the zero points, plus the bias.
+#include "smelt/fuser/quantized_weights.h"
+
 #include <optional>
 #include <utility>
 #include <vector>
@@ -20,9 +15,6 @@
 #include "smelt/core/op/traits.h"
 
 namespace smelt {
-
-absl::Status UseQuantizedWeights(Graph& g);
-
 namespace {
 
 constexpr char kDequantizePerChannel[] = "quantized_decomposed::dequantize_per_channel";

@@ -213,6 +213,8 @@ void AddFourierKernels(KernelTable& t);
 void AddFactorizationKernels(KernelTable& t);
 void AddScalarKernels(KernelTable& t);
 void AddContainerKernels(KernelTable& t);
+void AddDetectionKernels(KernelTable& t);
+void AddWeightProductKernels(KernelTable& t);
 absl::StatusOr<Values> Pointwise(Call& c);
 absl::StatusOr<Values> Reduction(Call& c);
 // Runs core/op's decomposition: a graph of this one node, decomposed by one step.

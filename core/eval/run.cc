@@ -22,10 +22,6 @@
 
 namespace smelt::eval_internal {
 
-// Defined in detection_kernels.cc and weight_product_kernels.cc.
-void AddDetectionKernels(KernelTable& t);
-void AddWeightProductKernels(KernelTable& t);
-
 namespace {
 
 const KernelTable& Kernels() {

@@ -17,8 +17,6 @@
 
 namespace smelt {
 
-namespace op_internal {}  // namespace op_internal
-
 namespace {
 
 // Compares strides; those of dims of size 1 do not matter.

@@ -8,10 +8,6 @@
 
 namespace smelt {
 
-// Defined in decompose_detection.cc and decompose_weight_products.cc.
-void AddDetectionRules(DecompositionTable& table);
-void AddWeightProductRules(DecompositionTable& table);
-
 DecompositionRule FindDecomposition(OpName op) {
   static const DecompositionTable* const kTable = [] {
     auto* table = new DecompositionTable();

@@ -44,6 +44,8 @@ void AddFactorizationRules(DecompositionTable& table);  // linalg_inv, linalg_so
 void AddGradientRules(DecompositionTable& table);       // gradient
 void AddNumberRules(DecompositionTable& table);         // gcd, mvlgamma, logspace, logcumsumexp
 void AddFourierRules(DecompositionTable& table);        // fft_fft, fft_irfftn, stft, ...
+void AddDetectionRules(DecompositionTable& table);      // torchvision::deform_conv2d
+void AddWeightProductRules(DecompositionTable& table);  // _grouped_mm, _weight_int8pack_mm
 
 // Returns an argument as a value: its own, or a constant made before the node.
 ValueId ValueOf(Emit& e, const OpArg& arg);

@@ -26,9 +26,6 @@ namespace smelt {
 namespace op_internal {
 // Defined in decompose.cc: Decompose, except that the results have the strides of the nodes that compute them.
 absl::StatusOr<bool> DecomposeAsItComes(Graph& g, NodeId n);
-// Defined in infer_detection.cc and infer_weight_products.cc.
-void AddDetectionTypeRules(RuleTable& r);
-void AddWeightProductTypeRules(RuleTable& r);
 }  // namespace op_internal
 
 namespace {

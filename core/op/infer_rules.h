@@ -61,6 +61,8 @@ void AddFourierTypeRules(RuleTable& r);
 void AddFactorizationTypeRules(RuleTable& r);
 void AddCompositeRules(RuleTable& r);
 void AddScalarRules(RuleTable& r);
+void AddDetectionTypeRules(RuleTable& r);
+void AddWeightProductTypeRules(RuleTable& r);
 
 // Operators that share one rule.
 absl::Status InferPointwise(Ctx& c);

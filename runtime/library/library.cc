@@ -10,13 +10,6 @@
 
 namespace smelt {
 
-namespace library_internal {
-// Defined in detection.cc, grouped_matmul.cc and int8_matmul.cc.
-absl::Span<const LibraryEntry> DetectionOps();
-MakeResult MakeGroupedMatmul(const LibraryRequest& r, PackedWeights* packed);
-MakeResult MakeInt8Matmul(const LibraryRequest& r, PackedWeights* packed);
-}  // namespace library_internal
-
 namespace {
 
 using library_internal::LibraryEntry;

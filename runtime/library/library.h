@@ -161,6 +161,8 @@ MakeResult MakeConvolutionBackward(const LibraryRequest& r, PackedWeights* packe
 MakeResult MakeFactorization(const LibraryRequest& r, PackedWeights* packed);
 MakeResult MakeFourier(const LibraryRequest& r, PackedWeights* packed);
 MakeResult MakeOrthogonal(const LibraryRequest& r, PackedWeights* packed);
+MakeResult MakeGroupedMatmul(const LibraryRequest& r, PackedWeights* packed);
+MakeResult MakeInt8Matmul(const LibraryRequest& r, PackedWeights* packed);
 
 struct LibraryEntry {
   const char* name;
@@ -169,6 +171,7 @@ struct LibraryEntry {
 // The operators of one subject, as its source lists them.
 absl::Span<const LibraryEntry> SortingOps();
 absl::Span<const LibraryEntry> SelectionOps();
+absl::Span<const LibraryEntry> DetectionOps();
 
 // Checks the number and the kinds of operands; the message names the op.
 absl::Status CheckArity(const LibraryRequest& r, int min_inputs, int max_inputs, int min_outputs, int max_outputs,
