@@ -7,16 +7,11 @@
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/Verifier.h"
+#include "smelt/codegen/kernel_testing.h"
 #include "smelt/fuser/kernel_spec.h"
 
 namespace smelt {
 namespace {
-
-KernelSpec ParseOrDie(const char* text) {
-  absl::StatusOr<KernelSpec> spec = ParseKernelSpec(text);
-  EXPECT_TRUE(spec.ok()) << spec.status();
-  return spec.ok() ? *spec : KernelSpec();
-}
 
 // p1 may share no memory with a param that is written; p2 may be any memory.
 constexpr char kSpec[] = R"(

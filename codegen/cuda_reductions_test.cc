@@ -7,16 +7,11 @@
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/IR/Verifier.h"
+#include "smelt/codegen/kernel_testing.h"
 #include "smelt/fuser/kernel_spec.h"
 
 namespace smelt {
 namespace {
-
-KernelSpec ParseOrDie(const char* text) {
-  absl::StatusOr<KernelSpec> spec = ParseKernelSpec(text);
-  EXPECT_TRUE(spec.ok()) << spec.status();
-  return spec.ok() ? *spec : KernelSpec();
-}
 
 constexpr char kSum[] = R"(
 kernel parallel=1 reduction=1 vector=1 sequential=0

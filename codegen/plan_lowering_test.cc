@@ -3,17 +3,12 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "smelt/codegen/kernel_testing.h"
 #include "smelt/codegen/plan_testing.h"
 #include "smelt/fuser/kernel_spec.h"
 
 namespace smelt {
 namespace {
-
-KernelSpec ParseOrDie(const char* text) {
-  absl::StatusOr<KernelSpec> spec = ParseKernelSpec(text);
-  EXPECT_TRUE(spec.ok()) << spec.status();
-  return spec.ok() ? *spec : KernelSpec();
-}
 
 TEST(PlanLoweringTest, ALoadAfterTheStoreDoesNotReadFirst) {
   const KernelSpec before = ParseOrDie(R"(
