@@ -1,7 +1,9 @@
 #include "smelt/codegen/cuda_emulation.h"
 
 #include <cmath>
+#include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <string>
 #include <utility>
@@ -12,13 +14,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/TargetSelect.h"
+#include "smelt/codegen/cuda_schedule.h"
 #include "smelt/codegen/lower_cuda.h"
 #include "smelt/core/base/check.h"
+#include "smelt/schema/cuda_launch.h"
 
 // Continues on the stack `to`, where it was left, and stores this stack's place in *from. (swapcontext asks the system
 // for the signal mask each time, which would be most of the emulation's time.)
@@ -81,7 +86,7 @@ SmeltSwitchStacks:
 namespace smelt {
 namespace {
 
-using Kernel = void (*)(const int64_t*, int64_t, int64_t, int64_t*);
+using Kernel = void (*)(const int64_t*, int64_t, int64_t, int64_t*, void*);
 
 constexpr size_t kStackBytes = 64 << 10;
 constexpr unsigned kGlobal = 1, kShared = 3;  // address spaces
@@ -144,11 +149,11 @@ class Block {
     race.clear();
   }
 
-  void Run(Kernel kernel, int block, int blocks, const int64_t* words, int64_t begin, int64_t end, int64_t* status) {
+  void Run(int block, int blocks, const std::function<void()>& body) {
     current_ = this;
     block_ = block;
     blocks_ = blocks;
-    body_ = [=] { kernel(words, begin, end, status); };
+    body_ = body;
     waiting_ = 0;
     epoch_ = 0;
     accesses_.BeginBlock(block);
@@ -409,6 +414,8 @@ class Emulation : public CudaEmulation {
     for (llvm::Function& f : **module) functions.push_back(&f);
     for (llvm::Function* f : functions) {
       f->setCallingConv(llvm::CallingConv::C);
+      // Words by value would be passed on the stack, in a number that differs from kernel to kernel.
+      for (unsigned k = 0; k < f->arg_size(); ++k) f->removeParamAttr(k, llvm::Attribute::ByVal);
       if (!f->getName().starts_with("llvm.nvvm.")) continue;
       const std::string name = absl::StrReplaceAll(std::string(f->getName()), {{"llvm.", "emulated."}});
       auto* call = llvm::Function::Create(f->getFunctionType(), llvm::GlobalValue::ExternalLinkage, name, **module);
@@ -431,9 +438,13 @@ class Emulation : public CudaEmulation {
     (*module)->setDataLayout(jit_->getDataLayout());
     if (auto e = jit_->addIRModule(llvm::orc::ThreadSafeModule(*std::move(module), std::move(context))))
       return FromLlvm(std::move(e));
-    auto address = jit_->lookup("kernel");
-    if (!address) return FromLlvm(address.takeError());
-    kernel_ = address->toPtr<Kernel>();
+    launch_ = CudaLaunchFor(spec, "kernel");
+    num_words_ = spec.num_words();
+    for (const auto& stage : launch_.stages) {
+      auto address = jit_->lookup(stage->entry);
+      if (!address) return FromLlvm(address.takeError());
+      stages_.push_back(address->toPtr<Kernel>());
+    }
     auto entry = jit_->lookup("entry");
     if (!entry) return FromLlvm(entry.takeError());
     entry_ = entry->toPtr<KernelEntry>();
@@ -441,11 +452,28 @@ class Emulation : public CudaEmulation {
   }
 
   void Launch(int grid, const int64_t* words, int64_t begin, int64_t end, int64_t* status) override {
+    const auto bytes = ComputeWorkspaceBytes(launch_, absl::MakeConstSpan(words, num_words_), end - begin);
+    SMELT_CHECK(bytes.ok()) << bytes.status();
+    // The kernel may not depend on what a workspace holds.
+    std::vector<std::max_align_t> workspace(*bytes / sizeof(std::max_align_t) + 1);
+    std::memset(workspace.data(), 0xa5, workspace.size() * sizeof(std::max_align_t));
+    int64_t meetings = 0;
+    for (int k = 0; k < static_cast<int>(stages_.size()); ++k) {
+      if (*ComputeBlocks(launch_, k, absl::MakeConstSpan(words, num_words_), end - begin) == 0) continue;
+      LaunchStage(k, grid, words, begin, end, status, *bytes > 0 ? workspace.data() : nullptr);
+      meetings += meetings_;
+    }
+    meetings_ = meetings;
+  }
+  void LaunchStage(int stage, int grid, const int64_t* words, int64_t begin, int64_t end, int64_t* status,
+                   void* workspace) override {
     static absl::Mutex mutex;
     absl::MutexLock lock(&mutex);
     static Block* const block = new Block();
     block->Begin();
-    for (int b = 0; b < grid; ++b) block->Run(kernel_, b, grid, words, begin, end, status);
+    for (int b = 0; b < grid; ++b) {
+      block->Run(b, grid, [&] { stages_[stage](words, begin, end, status, workspace); });
+    }
     meetings_ = block->meetings;
     if (race_.empty()) race_ = block->race;
   }
@@ -455,7 +483,9 @@ class Emulation : public CudaEmulation {
 
  private:
   std::unique_ptr<llvm::orc::LLJIT> jit_;
-  Kernel kernel_ = nullptr;
+  fb::CudaKernelT launch_;
+  int64_t num_words_ = 0;
+  std::vector<Kernel> stages_;
   KernelEntry entry_ = nullptr;
   std::string race_;
   int64_t meetings_ = 0;

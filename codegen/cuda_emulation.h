@@ -25,9 +25,13 @@ class CudaEmulation {
  public:
   static absl::StatusOr<std::unique_ptr<CudaEmulation>> Create(const KernelSpec& spec);
   virtual ~CudaEmulation() = default;
-  // Launches as <<<grid, kCudaBlock>>>. A barrier or shuffle that not all threads reach is a CHECK failure. Launches
-  // from several threads run one after the other.
+  // Launches all stages of the kernel as <<<grid, kCudaBlock>>>, with a workspace of their own. A barrier or shuffle that
+  // not all threads reach is a CHECK failure. Launches from several threads run one after the other.
   virtual void Launch(int grid, const int64_t* words, int64_t begin, int64_t end, int64_t* status) = 0;
+  // Launches one stage, CudaLaunchFor(spec, symbol).stages[stage], as a runtime does. The words are passed by pointer
+  // here.
+  virtual void LaunchStage(int stage, int grid, const int64_t* words, int64_t begin, int64_t end, int64_t* status,
+                           void* workspace) = 0;
   // Returns a function that launches the kernel with a grid of 2 and has the signature of a kernel for a CPU. It lives
   // as long as this object.
   virtual KernelEntry entry() const = 0;

@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
+#include "smelt/codegen/cuda_schedule.h"
 #include "smelt/codegen/libdevice.h"
-#include "smelt/codegen/lower_cuda.h"
 
 namespace smelt {
 
@@ -36,9 +36,13 @@ CudaFunction::CudaFunction(llvm::Module& module, const KernelSpec& spec, const s
       scalar_(b_, features_),
       i64_(b_.getInt64Ty()) {
   Type* ptr = b_.getPtrTy();
-  fn_ = llvm::Function::Create(llvm::FunctionType::get(b_.getVoidTy(), {ptr, i64_, i64_, ptr}, false),
+  fn_ = llvm::Function::Create(llvm::FunctionType::get(b_.getVoidTy(), {ptr, i64_, i64_, ptr, ptr}, false),
                                llvm::GlobalValue::ExternalLinkage, symbol, m_);
   fn_->setCallingConv(llvm::CallingConv::PTX_Kernel);
+  if (TakesWordsByValue(spec)) {
+    fn_->addParamAttr(0, llvm::Attribute::getWithByValType(c_, llvm::ArrayType::get(i64_, spec.num_words())));
+    fn_->addParamAttr(0, llvm::Attribute::getWithAlignment(c_, llvm::Align(8)));
+  }
   fn_->addFnAttr("nvvm.reqntid", absl::StrCat(kCudaBlock));
   fn_->addFnAttr(llvm::Attribute::NoUnwind);
   entry_ = BasicBlock::Create(c_, "entry", fn_);

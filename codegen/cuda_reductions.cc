@@ -5,7 +5,7 @@
 
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
-#include "smelt/codegen/lower_cuda.h"
+#include "smelt/codegen/cuda_schedule.h"
 #include "smelt/core/base/check.h"
 
 namespace smelt {

@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "smelt/codegen/cuda_emulation.h"
+#include "smelt/codegen/cuda_schedule.h"
 #include "smelt/codegen/kernel_testing.h"
 #include "smelt/codegen/llvm_cuda.h"
 #include "smelt/codegen/lower_cuda.h"
@@ -392,7 +393,8 @@ param float32 w [unit] alias=1
 %3 = store.p1 float32 %2
 outer 0 1 2 3
 )");
-  for (Target t : {Target::kSm80, Target::kSm90, Target::kSm100}) {
+  for (int k = static_cast<int>(Target::kSm75); k <= static_cast<int>(kLastTarget); ++k) {
+    const Target t = static_cast<Target>(k);
     auto ptx = CompileToPtx(spec, t, "k");
     ASSERT_TRUE(ptx.ok()) << ptx.status();
     EXPECT_THAT(*ptx, HasSubstr(absl::StrCat(".target ", Name(t))));

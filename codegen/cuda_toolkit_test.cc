@@ -18,7 +18,9 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr Target kTargets[] = {Target::kSm80, Target::kSm90, Target::kSm100};
+constexpr Target kTargets[] = {Target::kSm75,  Target::kSm80,  Target::kSm86,  Target::kSm87,
+                               Target::kSm89,  Target::kSm90,  Target::kSm90a, Target::kSm100,
+                               Target::kSm103, Target::kSm110, Target::kSm120};
 
 KernelSpec Unary(absl::string_view op, absl::string_view type) {
   auto spec =
@@ -55,7 +57,7 @@ TEST(CudaToolkitTest, KernelsOfAGraphAreOneCubinForEachArchitecture) {
     }
     std::vector<const KernelObject*> pointers;
     for (const KernelObject& o : objects) pointers.push_back(&o);
-    auto image = LinkCudaImage(pointers);
+    auto image = LinkCudaImage(pointers, RunPtxas);
     ASSERT_TRUE(image.ok()) << image.status();
     EXPECT_TRUE(image->is_cubin);
     EXPECT_TRUE(absl::StartsWith(image->image.bytes,
@@ -63,7 +65,7 @@ TEST(CudaToolkitTest, KernelsOfAGraphAreOneCubinForEachArchitecture) {
                                  "ELF"));
     ASSERT_EQ(image->image.entries.size(), 4);
     for (const Image::Entry& e : image->image.entries) EXPECT_GT(e.size, 0);
-    EXPECT_EQ(image->image.bytes, LinkCudaImage(pointers)->image.bytes);
+    EXPECT_EQ(image->image.bytes, LinkCudaImage(pointers, RunPtxas)->image.bytes);
   }
 }
 
@@ -78,7 +80,7 @@ TEST(CudaToolkitTest, PtxasTakesEveryRandomKernel) {
     }
     std::vector<const KernelObject*> pointers;
     for (const KernelObject& o : objects) pointers.push_back(&o);
-    auto image = LinkCudaImage(pointers);
+    auto image = LinkCudaImage(pointers, RunPtxas);
     ASSERT_TRUE(image.ok()) << image.status();
     EXPECT_TRUE(image->is_cubin);
   }

@@ -11,6 +11,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "smelt/core/base/file.h"
 #include "smelt/core/base/status_macros.h"
 
@@ -69,6 +71,45 @@ const CudaTools& FindCudaTools() {
   return *tools;
 }
 
+namespace {
+
+// Runs a program, whose output goes to the file `log`, and returns its exit status.
+absl::StatusOr<int> Run(const std::vector<std::string>& command, const std::string& log) {
+  std::vector<char*> args;
+  for (const std::string& word : command) args.push_back(const_cast<char*>(word.c_str()));
+  args.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  pid_t child;
+  const int error = posix_spawn(&child, args[0], &actions, nullptr, args.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) return absl::UnavailableError(absl::StrCat(command[0], ": ", strerror(error)));
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+}  // namespace
+
+const std::string& PtxasBuild() {
+  static const std::string* const build = [] {
+    Scratch scratch;
+    const std::string& program = FindCudaTools().ptxas;
+    if (program.empty() || !scratch.ok()) return new std::string();
+    const std::string log = scratch.File("log");
+    const absl::StatusOr<int> status = Run({program, "--version"}, log);
+    const absl::StatusOr<std::string> words = ReadFile(log);
+    if (!status.ok() || *status != 0 || !words.ok()) return new std::string();
+    std::string last;
+    for (absl::string_view line : absl::StrSplit(*words, '\n', absl::SkipEmpty())) last = std::string(line);
+    return new std::string(last);
+  }();
+  return *build;
+}
+
 absl::StatusOr<std::string> RunPtxas(const std::string& ptx, Target target) {
   const std::string& program = FindCudaTools().ptxas;
   if (program.empty()) {
@@ -80,18 +121,7 @@ absl::StatusOr<std::string> RunPtxas(const std::string& ptx, Target target) {
   const std::string in = scratch.File("kernels.ptx"), out = scratch.File("kernels.cubin"), log = scratch.File("log");
   SMELT_RETURN_IF_ERROR(WriteFileAtomically(in, absl::string_view(ptx)));
   const std::string arch = absl::StrCat("-arch=", Name(target));
-  std::vector<const char*> args = {program.c_str(), arch.c_str(), in.c_str(), "-o", out.c_str(), nullptr};
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  posix_spawn_file_actions_adddup2(&actions, 1, 2);
-  pid_t child;
-  const int error = posix_spawn(&child, program.c_str(), &actions, nullptr, const_cast<char**>(args.data()), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) return absl::UnavailableError(absl::StrCat(program, ": ", strerror(error)));
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  SMELT_ASSIGN_OR_RETURN(const int status, Run({program, arch, in, "-o", out}, log));
   if (status != 0) {
     const absl::StatusOr<std::string> words = ReadFile(log);
     return absl::InternalError(absl::StrCat("ptxas ", arch, ": ", words.ok() ? *words : "failed"));

@@ -26,6 +26,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "smelt/codegen/cuda_tools.h"
 #include "smelt/codegen/kernel_key.h"
 #include "smelt/codegen/kernel_record.h"
 #include "smelt/codegen/key_difference.h"
@@ -170,6 +171,19 @@ class KernelCache::Impl {
     return result;
   }
 
+  absl::StatusOr<std::string> GetOrAssemble(const std::string& ptx, Target target) {
+    if (PtxasBuild().empty()) return RunPtxas(ptx, target);
+    // The lines of KernelKeyText.
+    const std::string key_text = absl::StrCat("target ", Name(target), "\ngenerator ptxas ", PtxasBuild(),
+                                              "\nspec\ncubin of PTX sha256:", ToHex(Sha256(ptx)), "\n");
+    const std::string key = ToHex(Sha256(key_text));
+    if (auto cubin = FromDisk(key, key_text)) return *std::move(cubin);
+    if (auto cubin = FromStore(key, key_text)) return *std::move(cubin);
+    SMELT_ASSIGN_OR_RETURN(std::string cubin, RunPtxas(ptx, target));
+    Keep(key, key_text, cubin);
+    return cubin;
+  }
+
   Stats stats() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return stats_;
@@ -220,23 +234,17 @@ class KernelCache::Impl {
   Result LoadOrCompile(const KernelSpec& spec, Target target, const std::string& spec_text,
                        const std::string& key_text) {
     const std::string key = ComputeKernelKey(spec_text, target);
-    if (options_.mode != CacheMode::kOff) {
-      if (std::shared_ptr<const KernelObject> found = Load(key, key_text, target)) return found;
-    }
+    const auto found = [&](std::string bytes, int64_t Stats::* counter) {
+      Count(counter);
+      return std::make_shared<const KernelObject>(
+          KernelObject{.target = target, .key = key, .symbol = absl::StrCat("k_", key), .bytes = std::move(bytes)});
+    };
+    if (auto bytes = FromDisk(key, key_text)) return found(*std::move(bytes), &Stats::disk_hits);
     const Turn turn(options_.mode == CacheMode::kReadWrite ? absl::StrCat(options_.directory, "/turns") : "", key);
     if (turn.waited()) {
-      if (std::shared_ptr<const KernelObject> found = Load(key, key_text, target)) return found;
+      if (auto bytes = FromDisk(key, key_text)) return found(*std::move(bytes), &Stats::disk_hits);
     }
-    if (options_.store) {
-      std::optional<std::string> record = options_.store->Get(key);
-      std::shared_ptr<const KernelObject> found =
-          record ? Accept(*record, key, key_text, target, "the entry of the shared cache") : nullptr;
-      if (found) {
-        Count(&Stats::store_hits);
-        if (options_.mode == CacheMode::kReadWrite) Store(key, *record);
-        return found;
-      }
-    }
+    if (auto bytes = FromStore(key, key_text)) return found(*std::move(bytes), &Stats::store_hits);
     if (!options_.may_compile) {
       return absl::DataLossError(absl::StrCat("kernel ", key, " is in none of the files given"));
     }
@@ -251,12 +259,16 @@ class KernelCache::Impl {
              options_.mode == CacheMode::kOff ? "miss; there is no cache on disk" : ExplainAmong(known_, key_text)});
       }
     }
-    if (options_.mode == CacheMode::kReadWrite || (options_.store && options_.mode != CacheMode::kReadOnly)) {
-      const std::string record = EncodeKernelRecord(key_text, result->bytes);
-      if (options_.mode == CacheMode::kReadWrite) Store(key, record);
-      if (options_.store) options_.store->Put(key, record);
-    }
+    Keep(key, key_text, result->bytes);
     return result;
+  }
+
+  void Keep(const std::string& key, const std::string& key_text, const std::string& object) {
+    const bool has_store = options_.store && options_.mode != CacheMode::kReadOnly;
+    if (options_.mode != CacheMode::kReadWrite && !has_store) return;
+    const std::string record = EncodeKernelRecord(key_text, object);
+    if (options_.mode == CacheMode::kReadWrite) Store(key, record);
+    if (has_store) options_.store->Put(key, record);
   }
 
   void Count(int64_t Stats::* counter) {
@@ -264,42 +276,45 @@ class KernelCache::Impl {
     ++(stats_.*counter);
   }
 
-  // The kernel of a record, if it is the one wanted; else a warning.
-  std::shared_ptr<const KernelObject> Accept(const std::string& record, const std::string& key,
-                                             const std::string& key_text, Target target, absl::string_view where) {
+  // Returns the object of a record, if it is the one wanted; else warns.
+  std::optional<std::string> Accept(const std::string& record, const std::string& key_text, absl::string_view where) {
     absl::StatusOr<KernelRecord> entry = DecodeKernelRecord(record);
     absl::Status status = entry.status();
     if (status.ok() && entry->key_text != key_text) status = absl::DataLossError("holds another kernel");
     if (!status.ok()) {
       Warn(absl::StrCat(where, " ", status.message(), "; compiling the kernel anew"));
       Count(&Stats::damaged);
-      return nullptr;
+      return std::nullopt;
     }
-    auto object = std::make_shared<KernelObject>();
-    object->target = target;
-    object->key = key;
-    object->symbol = absl::StrCat("k_", key);
-    object->bytes = std::string(entry->object);
+    return std::string(entry->object);
+  }
+
+  std::optional<std::string> FromStore(const std::string& key, const std::string& key_text) {
+    if (!options_.store) return std::nullopt;
+    const std::optional<std::string> record = options_.store->Get(key);
+    if (!record) return std::nullopt;
+    std::optional<std::string> object = Accept(*record, key_text, "the entry of the shared cache");
+    if (object && options_.mode == CacheMode::kReadWrite) Store(key, *record);
     return object;
   }
 
-  std::shared_ptr<const KernelObject> Load(const std::string& key, const std::string& key_text, Target target) {
+  std::optional<std::string> FromDisk(const std::string& key, const std::string& key_text) {
+    if (options_.mode == CacheMode::kOff) return std::nullopt;
     const std::string path = PathOf(key);
     // Reading a pipe in an entry's place would block.
     if (struct stat info; stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
       Warn(absl::StrCat(path, " is not a file; compiling the kernel anew"));
-      return nullptr;
+      return std::nullopt;
     }
     absl::StatusOr<std::string> bytes = ReadFile(path);
     if (!bytes.ok()) {
       if (!absl::IsNotFound(bytes.status())) Warn(bytes.status().message());
-      return nullptr;
+      return std::nullopt;
     }
-    std::shared_ptr<const KernelObject> object = Accept(*bytes, key, key_text, target, path);
-    if (!object) return nullptr;
+    std::optional<std::string> object = Accept(*bytes, key_text, path);
+    if (!object) return std::nullopt;
     // The time of last use, for eviction. A failure costs only the entry's place in the order.
     if (options_.mode == CacheMode::kReadWrite) utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
-    Count(&Stats::disk_hits);
     return object;
   }
 
@@ -483,6 +498,10 @@ absl::StatusOr<std::vector<std::shared_ptr<const KernelObject>>> KernelCache::Ge
     out.push_back(*results[source[i]]);
   }
   return out;
+}
+
+absl::StatusOr<std::string> KernelCache::GetOrAssemble(const std::string& ptx, Target target) {
+  return impl_->GetOrAssemble(ptx, target);
 }
 
 KernelCache::Stats KernelCache::stats() const { return impl_->stats(); }

@@ -91,6 +91,10 @@ class KernelCache {
   absl::StatusOr<std::vector<std::shared_ptr<const KernelObject>>> GetOrCompileAll(absl::Span<const Request> requests,
                                                                                    int threads);
 
+  // Returns the cubin that ptxas makes of PTX (cuda_tools.h), with its errors. Kept on disk and in the store as kernels
+  // are, but neither counted among them nor subject to `may_compile`.
+  absl::StatusOr<std::string> GetOrAssemble(const std::string& ptx, Target target);
+
   Stats stats() const;
   // With Options::explain_misses: the misses by target and key, compared with the disk when the cache was opened.
   std::vector<Miss> misses() const;

@@ -36,8 +36,24 @@
 namespace smelt {
 namespace {
 
-// The oldest version of PTX that supports the architecture: older versions run on more drivers.
-const char* PtxFeature(Target t) { return t == Target::kSm100 ? "+ptx86" : t == Target::kSm90 ? "+ptx80" : "+ptx78"; }
+// Returns the oldest version of PTX that supports the architecture and has the instructions that kernels use (7.8):
+// older versions run on more drivers.
+const char* PtxFeature(Target t) {
+  switch (ComputeCapability(t)) {
+    case 90:
+      return "+ptx80";
+    case 100:
+      return "+ptx86";
+    case 103:
+      return "+ptx88";
+    case 110:
+      return "+ptx90";
+    case 120:
+      return "+ptx87";
+    default:
+      return "+ptx78";
+  }
+}
 
 absl::StatusOr<llvm::TargetMachine*> MachineFor(Target target) {
   thread_local std::map<Target, std::unique_ptr<llvm::TargetMachine>> machines;
@@ -194,7 +210,7 @@ absl::Status FindCode(absl::string_view cubin, absl::Span<const KernelObject* co
 
 }  // namespace
 
-absl::StatusOr<CudaImage> LinkCudaImage(absl::Span<const KernelObject* const> objects) {
+absl::StatusOr<CudaImage> LinkCudaImage(absl::Span<const KernelObject* const> objects, CudaAssembler assemble) {
   CudaImage out;
   if (objects.empty()) return out;
   // One file may state its version and target once. Equal kernels of a graph are one object. If one is given twice, it
@@ -215,14 +231,12 @@ absl::StatusOr<CudaImage> LinkCudaImage(absl::Span<const KernelObject* const> ob
     }
     out.image.entries.push_back(it->second);
   }
-  absl::StatusOr<std::string> cubin = RunPtxas(out.image.bytes, objects[0]->target);
-  if (absl::IsUnimplemented(cubin.status())) {
-    out.image.bytes.push_back('\0');  // the driver wants a string
-    return out;
-  }
+  absl::StatusOr<std::string> cubin = assemble(out.image.bytes, objects[0]->target);
+  out.image.bytes.push_back('\0');  // the driver wants a string
+  if (absl::IsUnimplemented(cubin.status())) return out;
   SMELT_RETURN_IF_ERROR(cubin.status());
   out.is_cubin = true;
-  out.image.bytes = *std::move(cubin);
+  out.ptx = std::exchange(out.image.bytes, *std::move(cubin));
   out.image.entries.clear();
   SMELT_RETURN_IF_ERROR(FindCode(out.image.bytes, objects, out.image));
   return out;

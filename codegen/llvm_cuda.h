@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "smelt/codegen/compiler.h"
@@ -24,8 +25,11 @@ absl::StatusOr<std::string> PrintCudaIr(const KernelSpec& spec, const std::strin
 struct CudaImage {
   Image image;
   bool is_cubin = false;  // else PTX: there is no ptxas here, so the driver will assemble it
+  std::string ptx;        // besides a cubin: the same kernels, for devices that the cubin does not run on
 };
-absl::StatusOr<CudaImage> LinkCudaImage(absl::Span<const KernelObject* const> objects);
+// `assemble` makes a cubin of PTX, as RunPtxas does; if it is Unimplemented, the image is PTX.
+using CudaAssembler = absl::FunctionRef<absl::StatusOr<std::string>(const std::string& ptx, Target target)>;
+absl::StatusOr<CudaImage> LinkCudaImage(absl::Span<const KernelObject* const> objects, CudaAssembler assemble);
 
 }  // namespace smelt
 

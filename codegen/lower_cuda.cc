@@ -8,6 +8,7 @@
 #include "llvm/IR/IRBuilder.h"
 #include "smelt/codegen/cuda_function.h"
 #include "smelt/codegen/cuda_reductions.h"
+#include "smelt/codegen/cuda_schedule.h"
 #include "smelt/codegen/lower_scalar.h"
 #include "smelt/core/base/check.h"
 
@@ -17,8 +18,6 @@ namespace {
 using llvm::AllocaInst;
 using llvm::Type;
 using llvm::Value;
-
-constexpr int kVectorBytes = 16;
 
 class CudaEmitter {
  public:
@@ -425,25 +424,6 @@ class CudaEmitter {
 };
 
 }  // namespace
-
-CudaSchedule CudaScheduleFor(const KernelSpec& spec) {
-  CudaSchedule out;
-  const bool columns = spec.parallel_rank > 0 && spec.vector_dim == spec.parallel_rank - 1;
-  bool scans = false;
-  for (const KernelInstr& in : spec.instrs) scans = scans || in.op == KernelOp::kScan;
-  if (spec.sequential) {
-    out.kind = CudaSchedule::kSerial;
-  } else if (spec.reduction_rank > 0 && !columns && !scans) {
-    out.kind = CudaSchedule::kRows;
-  } else if (columns && spec.reduction_rank == 0) {
-    int widest = 1;
-    for (const KernelParam& p : spec.params) {
-      if (p.strides[spec.parallel_rank - 1] == StrideClass::kUnit) widest = std::max<int>(widest, ItemSize(p.dtype));
-    }
-    out.vector = std::max(1, std::min(8, kVectorBytes / widest));
-  }
-  return out;
-}
 
 absl::StatusOr<std::unique_ptr<llvm::Module>> LowerKernelForCuda(llvm::LLVMContext& context, const KernelSpec& spec,
                                                                  const std::string& symbol) {

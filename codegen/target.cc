@@ -1,5 +1,7 @@
 #include "smelt/codegen/target.h"
 
+#include <cstddef>
+#include <cstdlib>
 #include <iterator>
 #include <string>
 
@@ -10,8 +12,10 @@
 namespace smelt {
 namespace {
 
-constexpr const char* kNames[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", "armv8.2-a",
-                                  "armv8.6-a", "sm_80",     "sm_90",     "sm_100"};
+constexpr const char* kNames[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", "armv8.2-a", "armv8.6-a",
+                                  "sm_75",     "sm_80",     "sm_86",     "sm_87",   "sm_89",     "sm_90",
+                                  "sm_90a",    "sm_100",    "sm_103",    "sm_110",  "sm_120"};
+static_assert(std::size(kNames) == static_cast<size_t>(kLastTarget) + 1);
 
 }  // namespace
 
@@ -42,7 +46,9 @@ const char* Triple(Target t) {
 }
 bool IsX86(Target t) { return t <= Target::kX86_64_V4; }
 bool IsArm(Target t) { return !IsX86(t) && !IsCuda(t); }
-bool IsCuda(Target t) { return t >= Target::kSm80; }
+bool IsCuda(Target t) { return t >= Target::kSm75; }
+int ComputeCapability(Target t) { return IsCuda(t) ? std::atoi(Name(t) + 3) : 0; }
+bool IsForExactDevice(Target t) { return t == Target::kSm90a; }
 
 bool RunsHere(Target t) {
 #if defined(__x86_64__)

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "smelt/codegen/compiler.h"
+#include "smelt/codegen/cuda_schedule.h"
 #include "smelt/codegen/llvm_cuda.h"
 #include "smelt/core/base/recover.h"
 #include "smelt/core/base/status_macros.h"
@@ -25,10 +26,22 @@ absl::Status AddTarget(Target target, const std::vector<KernelSpec>& kernels, co
                          cache.GetOrCompileAll(requests, threads));
   std::vector<const KernelObject*> pointers;
   for (const auto& o : objects) pointers.push_back(o.get());
+  auto code = std::make_unique<fb::TargetCodeT>();
+  code->name = Name(target);
+  code->triple = Triple(target);
+  code->features = RequiredFeatures(target);
+  code->compute_capability = ComputeCapability(target);
+  code->exact_device = IsForExactDevice(target);
   Image image;
   if (IsCuda(target)) {
-    SMELT_ASSIGN_OR_RETURN(CudaImage cuda, LinkCudaImage(pointers));
+    SMELT_ASSIGN_OR_RETURN(CudaImage cuda, LinkCudaImage(pointers, [&](const std::string& ptx, Target t) {
+                             return cache.GetOrAssemble(ptx, t);
+                           }));
     image = std::move(cuda.image);
+    code->is_ptx = !cuda.is_cubin;
+    if (!cuda.ptx.empty() && !code->exact_device) {
+      SMELT_ASSIGN_OR_RETURN(code->ptx_segment, writer.Add(SegmentKind::kCode, cuda.ptx));
+    }
     if (!pointers.empty() && !cuda.is_cubin) {
       stats.notes.push_back(absl::StrCat("target ", Name(target),
                                          ": ptxas is not found; the bundle holds PTX and no cubin, so the driver will "
@@ -37,16 +50,13 @@ absl::Status AddTarget(Target target, const std::vector<KernelSpec>& kernels, co
   } else {
     SMELT_ASSIGN_OR_RETURN(image, LinkImage(pointers));
   }
-  auto code = std::make_unique<fb::TargetCodeT>();
-  code->name = Name(target);
-  code->triple = Triple(target);
-  code->features = RequiredFeatures(target);
   SMELT_ASSIGN_OR_RETURN(code->image_segment, writer.Add(SegmentKind::kCode, image.bytes));
   for (size_t i = 0; i < image.entries.size(); ++i) {
     auto k = std::make_unique<fb::TargetKernelT>();
     k->offset = image.entries[i].offset;
     k->size = image.entries[i].size;
     k->key = objects[i]->key;
+    if (IsCuda(target)) k->cuda = std::make_unique<fb::CudaKernelT>(CudaLaunchFor(kernels[i], objects[i]->symbol));
     code->kernels.push_back(std::move(k));
   }
   bundle.targets.push_back(std::move(code));

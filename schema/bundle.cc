@@ -15,6 +15,7 @@
 #include "smelt/core/tensor/dtype.h"
 #include "smelt/core/tensor/layout_rule.h"
 #include "smelt/schema/bundle_signature.h"
+#include "smelt/schema/cuda_launch.h"
 
 namespace smelt {
 namespace {
@@ -165,7 +166,12 @@ class UnpackBudget {
       Str(t.name());
       Str(t.triple());
       Strs(t.features());
-      Each(t.kernels(), [&](const fb::TargetKernel& k) { Str(k.key()); });
+      Each(t.kernels(), [&](const fb::TargetKernel& k) {
+        Str(k.key());
+        if (k.cuda() == nullptr) return;
+        Table();
+        Each(k.cuda()->stages(), [&](const fb::CudaStage& s) { Str(s.entry()), Vec(s.factors()); });
+      });
     });
     Each(b.plans(), [&](const fb::Plan& p) { Add(p); });
     Each(b.custom_operators(), [&](const fb::CustomOperator& o) {
@@ -506,6 +512,17 @@ class Verifier {
     return absl::OkStatus();
   }
 
+  absl::Status CodeSegment(int number, bool is_ptx, absl::string_view target, absl::string_view what) const {
+    SMELT_RETURN_IF_ERROR(InRange(number, c_->segments().size(), absl::StrCat(target, ": ", what)));
+    if (c_->segments()[number].kind != SegmentKind::kCode) {
+      return Bad(absl::StrCat(target, ": segment ", number, " holds no code"));
+    }
+    // The driver reads PTX up to a zero.
+    if (is_ptx && (c_->bytes(number).empty() || c_->bytes(number).back() != 0)) {
+      return Bad(absl::StrCat(target, ": segment ", number, " is no PTX that ends with a zero"));
+    }
+    return absl::OkStatus();
+  }
   absl::Status Target(const fb::TargetCodeT& t) const {
     SMELT_RETURN_IF_ERROR(Text(t.name, "its name"));
     SMELT_RETURN_IF_ERROR(Text(t.triple, "its triple"));
@@ -515,15 +532,21 @@ class Verifier {
       return Bad(absl::StrCat(t.name, ": it has ", t.kernels.size(), " kernels, the bundle ", b_.kernels.size()));
     }
     if (t.features.size() > 1000) return Bad(absl::StrCat(t.name, ": too many features"));
+    if (t.compute_capability < 0 || t.compute_capability > 10'000) {
+      return Bad(absl::StrCat(t.name, ": its compute capability is ", t.compute_capability));
+    }
+    for (size_t i = 0; i < t.kernels.size(); ++i) {
+      if (t.kernels[i]->cuda == nullptr) continue;
+      if (absl::Status s = VerifyCudaKernel(*t.kernels[i]->cuda, b_.kernels[i]->num_words); !s.ok()) {
+        return Annotate(s, absl::StrCat(t.name, ": kernel ", i));
+      }
+    }
     if (c_ == nullptr) return absl::OkStatus();
+    if (t.ptx_segment != -1) SMELT_RETURN_IF_ERROR(CodeSegment(t.ptx_segment, /*is_ptx=*/true, t.name, "PTX segment"));
     int64_t image = 0;
     if (!t.kernels.empty()) {
-      SMELT_RETURN_IF_ERROR(InRange(t.image_segment, c_->segments().size(), absl::StrCat(t.name, ": image segment")));
-      const Segment& segment = c_->segments()[t.image_segment];
-      if (segment.kind != SegmentKind::kCode) {
-        return Bad(absl::StrCat(t.name, ": segment ", t.image_segment, " holds no code"));
-      }
-      image = segment.size;
+      SMELT_RETURN_IF_ERROR(CodeSegment(t.image_segment, t.is_ptx, t.name, "image segment"));
+      image = c_->segments()[t.image_segment].size;
     }
     return EachOf(t.kernels, absl::StrCat(t.name, ": kernel"), [&](const auto& k) {
       if (k->offset < 0 || k->size <= 0 || k->offset >= image || k->size > image - k->offset) {

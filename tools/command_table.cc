@@ -42,10 +42,11 @@ std::vector<OptionSpec> CompileOptionSpecs() {
   return {
       {.name = "target",
        .value = "LEVEL[,LEVEL...]",
-       .help = "the machines to compile for: x86-64-v2, x86-64-v3, x86-64-v4, aarch64, armv8.2-a, armv8.6-a, sm_80, "
-               "sm_90, sm_100 or native (default x86-64-v3,x86-64-v4; aarch64,armv8.6-a where smelt runs on AArch64)",
-       .words = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", "armv8.2-a", "armv8.6-a", "sm_80", "sm_90", "sm_100",
-                 "native"}},
+       .help = "the machines to compile for: x86-64-v2, x86-64-v3, x86-64-v4, aarch64, armv8.2-a, armv8.6-a, sm_75, "
+               "sm_80, sm_86, sm_87, sm_89, sm_90, sm_90a, sm_100, sm_103, sm_110, sm_120 or native (default "
+               "x86-64-v3,x86-64-v4; aarch64,armv8.6-a where smelt runs on AArch64)",
+       .words = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", "armv8.2-a", "armv8.6-a", "sm_75", "sm_80", "sm_86",
+                 "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_103", "sm_110", "sm_120", "native"}},
       {.name = "alias-variants",
        .value = "auto|none|all",
        .help = "which calls besides those with distinct arguments are compiled ahead of time (default auto)",
