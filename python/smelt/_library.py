@@ -285,6 +285,21 @@ class Library:
         return _errors.of_status(status, self.last_error().decode("utf-8", "replace"), loading)
 
 
+def c_path(path: Any) -> bytes:
+    """A path as C has it, where a NUL would end it."""
+    name = os.fsencode(path)
+    if b"\0" in name:
+        raise _errors.InvalidArgument(f"a path without a NUL expected, not {path!r}")
+    return name
+
+
+def c_text(text: str) -> bytes:
+    """A name as C has it."""
+    if not isinstance(text, str) or "\0" in text:
+        raise _errors.InvalidArgument(f"a str without a NUL expected, not {text!r}")
+    return text.encode("utf-8", "replace")
+
+
 def _find() -> str:
     named = os.environ.get("SMELT_LIBRARY")
     if named:

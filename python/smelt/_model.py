@@ -59,7 +59,7 @@ class States(Mapping):  # type: ignore[type-arg]
         model, library = self._model, self._model._library
         info = self._infos[name]
         pointer = ctypes.c_void_p()
-        with model._lock:
+        with model._alone():
             library.check(library.instance_state(model._instance, name.encode(), ctypes.byref(pointer)))
             assert pointer.value is not None
             handle = _arrays.Handle(library, pointer.value)
@@ -89,7 +89,7 @@ class States(Mapping):  # type: ignore[type-arg]
             if pointer is None:
                 raise _errors.InvalidArgument(f'the value for "{name}" reaches outside its memory')
             handle = _arrays.Handle(library, pointer, (value, slot.keep))
-        with model._lock:
+        with model._alone():
             library.check(library.instance_set_state(model._instance, name.encode(), handle.pointer))
 
     def __iter__(self) -> Iterator[str]:
@@ -104,14 +104,14 @@ class States(Mapping):  # type: ignore[type-arg]
     def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
         """Writes the states that calls may write to a safetensors file."""
         model = self._model
-        with model._lock:
-            model._library.check(model._library.instance_save_states(model._instance, os.fsencode(path)))
+        with model._alone():
+            model._library.check(model._library.instance_save_states(model._instance, lib.c_path(path)))
 
     def load(self, path: Union[str, "os.PathLike[str]"]) -> None:
         """Reads what save() wrote. All of the file is checked before a state changes."""
         model = self._model
-        with model._lock:
-            model._library.check(model._library.instance_load_states(model._instance, os.fsencode(path)))
+        with model._alone():
+            model._library.check(model._library.instance_load_states(model._instance, lib.c_path(path)))
 
 
 class Model:
@@ -137,7 +137,7 @@ class Model:
         options = lib.InstanceOptions(threads, seed)
         library.check(library.instance_create(program.pointer, ctypes.byref(options), ctypes.byref(instance)))
         self._instance = instance.value
-        self._lock = threading.Lock()
+        self._lock: Any = threading.RLock()
 
         count, results = len(signature.arguments), len(signature.results)
         self._args_memory = (ctypes.c_char * max(count * (_VALUE + _ARRAY), 1))()
@@ -180,6 +180,13 @@ class Model:
     def __repr__(self) -> str:
         return f"<smelt.Model {self.signature}>"
 
+    def _alone(self) -> Any:
+        """The lock of the instance, for a `with`. An operator that the model calls cannot have it: its thread has it."""
+        lock = self._lock
+        if lock._is_owned():
+            raise _errors.Refused("an operator uses the model that is calling it: give it a clone() of its own")
+        return lock
+
     def __reduce__(self) -> Any:
         raise TypeError(
             "a smelt.Model cannot be copied or pickled: clone() makes another one, and a process loads the bundle itself"
@@ -191,13 +198,13 @@ class Model:
         Results are tensors of PyTorch if an argument is one (or the model was loaded so), else arrays of numpy.
         """
         flat = self._flatten(args, kwargs)
-        with self._lock:
+        with self._alone():
             if self._reshapes or len({id(value) for value in flat}) != self._num_args:
                 return self._nest(self._call_carefully(flat))
             given = [put(value) for put, value in zip(self._puts, flat)]
             status = self._run(self._call_address)
             if status:
-                raise self._library.error(status) from _operators.take_exception()
+                _operators.raise_failure(self._library, status)
             results = self._take_results(given, self._use_torch(given))
         return self._nest(results)
 
@@ -243,7 +250,7 @@ class Model:
             given[i] = slot.put(value)
         status = self._run(self._call_address)
         if status:
-            raise self._library.error(status) from _operators.take_exception()
+            _operators.raise_failure(self._library, status)
         results = self._take_results(given, self._use_torch(given))
         for handle in handles.values():
             handle.bring_back(list(handles.values()))
@@ -331,12 +338,12 @@ class Model:
 
     def reset(self) -> None:
         """Gives all states the values that they have in the bundle."""
-        with self._lock:
+        with self._alone():
             self._library.check(self._library.instance_reset(self._instance))
 
     def seed(self, seed: int) -> None:
         """Makes random draws from here on a function of the seed and of the calls."""
-        with self._lock:
+        with self._alone():
             self._library.instance_seed(self._instance, seed & (2**64 - 1))
 
     def clone(self) -> "Model":
@@ -347,7 +354,7 @@ class Model:
     def last_call(self) -> CallStats:
         """What the last call did."""
         stats = lib.CallStats()
-        with self._lock:
+        with self._alone():
             self._library.instance_last_call(self._instance, ctypes.byref(stats))
         return CallStats(
             (stats.variant or b"").decode(), stats.kernel_launches, stats.library_calls, stats.bytes_copied_back,
@@ -453,7 +460,7 @@ def load(
     threads: a call uses at most so many; 0: one per core.
     seed: of random draws.
     target: "x86-64-v3": the code for that target, or an error. By default the best that this machine runs.
-    verify_weights: read all weights and compare their digests.
+    verify_weights: read all weights and compare their digests. This and `target` are for a path only.
     arrays: results and states are "numpy" arrays or "torch" tensors. "auto": results are tensors if an argument is
       one; else arrays.
     op_libraries: shared libraries with operators that the model calls; loading one runs its code. register_op() is for
@@ -461,6 +468,9 @@ def load(
     """
     if threads < 0:
         raise _errors.InvalidArgument(f"threads is {threads}, expected at least 0")
+    in_memory = isinstance(path, (bytes, bytearray, memoryview))
+    if in_memory and (target is not None or verify_weights):
+        raise _errors.InvalidArgument("target and verify_weights are for the path of a bundle, not for its bytes")
     library = lib.library()
     for op_library in op_libraries:
         _operators.load_op_library(op_library)
@@ -470,9 +480,9 @@ def load(
         library.check(library.program_load_from_memory(data, len(data), ctypes.byref(program)), loading=True)
     else:
         options = lib.ProgramOptions(
-            ctypes.sizeof(lib.ProgramOptions), threads, int(verify_weights), None if target is None else target.encode()
+            ctypes.sizeof(lib.ProgramOptions), threads, int(verify_weights), None if target is None else lib.c_text(target)
         )
-        status = library.program_load_with(os.fsencode(path), ctypes.byref(options), ctypes.byref(program))
+        status = library.program_load_with(lib.c_path(path), ctypes.byref(options), ctypes.byref(program))
         library.check(status, loading=True)
     assert program.value is not None
     return Model(_Program(library, program.value), threads, seed, arrays)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from typing import Any, Callable, Dict, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, List, NoReturn, Optional, Tuple, Union
 
 import numpy as np
 
@@ -25,6 +25,24 @@ def take_exception() -> Optional[BaseException]:
     return exception
 
 
+def raise_failure(library: lib.Library, status: int) -> NoReturn:
+    """Raises the error of a call that ended with `status`, from the exception of the operator that ended it, if one did.
+
+    What is no Exception, such as KeyboardInterrupt, is not about the call: it goes on as it is.
+    """
+    cause = take_exception()
+    if cause is not None and not isinstance(cause, Exception):
+        raise cause
+    raise library.error(status) from cause
+
+
+def _message_of(e: BaseException) -> str:
+    try:
+        return f"{type(e).__name__}: {e}"
+    except Exception:  # its __str__ fails
+        return type(e).__name__
+
+
 class _Implementation:
     def __init__(self, name: str, function: Callable[..., Any], arrays: str, library: lib.Library) -> None:
         self.name = name
@@ -42,7 +60,7 @@ class _Implementation:
             return 0
         except BaseException as e:  # noqa: B902: nothing may leave a callback
             _raised.exception = e
-            text = f"{type(e).__name__}: {e}".encode("utf-8", "replace")[: call.message_size - 1]
+            text = _message_of(e).encode("utf-8", "replace")[: call.message_size - 1]
             # A cut may have gone through a character.
             text = text.decode("utf-8", "ignore").encode("utf-8").split(b"\0")[0]
             ctypes.memmove(call.message, text + b"\0", len(text) + 1)
@@ -73,7 +91,7 @@ class _Implementation:
         kept = call.api.contents.keep(call_address, address)
         if not kept:
             raise MemoryError("no memory for a tensor's handle")
-        handle = _arrays.Handle(self.library, kept)
+        handle = _arrays.Handle(self.library, kept, call)  # the call in which its memory is an argument's
         sizes = _arrays.numbers(array.sizes, array.rank)
         strides = None if array.flags & lib.ROW_MAJOR else _arrays.numbers(array.strides, array.rank)
         at = (array.data or 0) + array.offset * lib.DTYPE_SIZES[array.dtype]
@@ -111,6 +129,8 @@ class _Implementation:
             value.value.boolean = int(result)
             value.kind = lib.BOOL
         elif isinstance(result, int):
+            if not -(2**63) <= result < 2**63:
+                raise OverflowError(f"{self.name} returned an int of {result.bit_length()} bits, at most 64 expected")
             value.value.integer = result
             value.kind = lib.INT
         elif isinstance(result, float):
@@ -140,10 +160,16 @@ class _Implementation:
         value.kind = lib.TENSOR
 
     def _put_numpy(self, call: lib.OperatorCall, address: int, result: Any) -> None:
-        """Gives the array's own memory if DLPack can pass it on, else a copy (read-only arrays, dtypes that it lacks)."""
+        """Gives the array's own memory if it can be passed on, else a copy (read-only arrays, dtypes that DLPack lacks).
+
+        Memory of an argument is passed on also where it is read-only: the schema says whether the result may lie there.
+        """
         codes = [i for i, d in enumerate(_arrays.NUMPY_DTYPES) if d is not None and d == result.dtype]
         if not codes:
             raise TypeError(f"{self.name} returned an array of {result.dtype}, which models have no tensors of")
+        result, argument = _of_argument(call, result)
+        if argument is not None and self._put_view(address, result, codes[0], argument):
+            return
         if result.flags.writeable and codes[0] != lib.BFLOAT16 and all(s >= 0 for s in result.strides):
             try:
                 handle = _arrays.from_dlpack(self.library, result)
@@ -162,6 +188,37 @@ class _Implementation:
             raise MemoryError("no memory for a result")
         dense = np.ascontiguousarray(result)
         ctypes.memmove(data, dense.ctypes.data, dense.nbytes)
+
+    def _put_view(self, address: int, result: Any, dtype: int, argument: _arrays.Handle) -> bool:
+        """Gives a view of the argument, whatever its dtype. False where the argument has another or it is no view."""
+        array, _, _ = _arrays.described(self.library, argument.pointer)
+        item, rank = lib.DTYPE_SIZES[dtype], result.ndim
+        distance = result.__array_interface__["data"][0] - (array.data or 0)
+        if array.dtype != dtype or distance % item or any(s < 0 or s % item for s in result.strides):
+            return False
+        sizes = (ctypes.c_int64 * max(rank, 1))(*result.shape)
+        strides = (ctypes.c_int64 * max(rank, 1))(*(s // item for s in result.strides))
+        pointer = self.library.tensor_view(
+            argument.pointer, rank, ctypes.addressof(sizes), ctypes.addressof(strides), distance // item
+        )
+        if not pointer:
+            raise MemoryError("no memory for a view")
+        value = lib.Value.from_address(address)
+        value.value.pointer = pointer
+        value.kind = lib.TENSOR
+        return True
+
+
+def _of_argument(call: lib.OperatorCall, array: Any) -> Tuple[Any, Optional[_arrays.Handle]]:
+    """An array over memory of an argument of `call` as one that may be written, and that argument; another as it is."""
+    base = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    owner = getattr(base, "_smelt_owner", None)
+    if not isinstance(owner, _arrays.Handle) or owner.keep is not call:
+        return array, None
+    at = array.__array_interface__["data"][0] - ctypes.addressof(base)
+    return np.ndarray(array.shape, array.dtype, base, at, array.strides), owner
 
 
 _registered: Dict[str, _Implementation] = {}
@@ -197,9 +254,9 @@ def register_op(name: str, function: Optional[Callable[..., Any]] = None, *, arr
     made = _Implementation(key, function, arrays, library)
     with _lock:
         if key in _registered:
-            library.check(library.operator_unregister(key.encode()))
+            library.check(library.operator_unregister(lib.c_text(key)))
             del _registered[key]
-        library.check(library.operator_register(key.encode(), made.callback, None, None))
+        library.check(library.operator_register(lib.c_text(key), made.callback, None, None))
         _registered[key] = made
         _ever.append(made)
     return function
@@ -210,14 +267,14 @@ def unregister_op(name: str) -> None:
     key = name[: -len(".default")] if name.endswith(".default") else name
     library = lib.library()
     with _lock:
-        library.check(library.operator_unregister(key.encode()))
+        library.check(library.operator_unregister(lib.c_text(key)))
         _registered.pop(key, None)
 
 
 def load_op_library(path: Union[str, "os.PathLike[str]"]) -> None:
     """Loads a shared library of operators (docs/custom_operators.md), which runs its code."""
     library = lib.library()
-    library.check(library.operator_library_load(os.fsencode(path)))
+    library.check(library.operator_library_load(lib.c_path(path)))
 
 
 def schemas_of(program: Any) -> Tuple[str, ...]:

@@ -334,6 +334,9 @@ class TensorSlot(Slot):
                 handle = _arrays.from_dlpack(self.library, value)
             except _errors.Error as e:
                 raise type(e)(f'argument "{self.argument.path}": {e}') from None
+            except Exception as e:  # its own
+                text = f"{type(value).__name__}.__dlpack__: {type(e).__name__}: {e}"
+                raise _errors.InvalidArgument(f'argument "{self.argument.path}": {text}') from e
             self.put_handle(handle.pointer)
             self.keep = handle
             return value

@@ -258,6 +258,24 @@ class WrittenTest(unittest.TestCase):
 
 
 class OtherTest(unittest.TestCase):
+    def test_options_that_cannot_be_heeded_are_refused(self):
+        data = bundle("written").read_bytes()
+        self.assertEqual(smelt.load(data).signature, smelt.load(bundle("written")).signature)
+        for options in ({"target": "x86-64-v3"}, {"verify_weights": True}):
+            with self.assertRaisesRegex(smelt.InvalidArgument, "for the path of a bundle"):
+                smelt.load(data, **options)
+        with self.assertRaisesRegex(smelt.InvalidArgument, "without a NUL"):
+            smelt.load(f"{bundle('written')}\0.smb")
+
+    def test_what_a_foreign_array_raises_is_an_error_of_its_argument(self):
+        class Foreign:
+            def __dlpack__(self, **options):
+                raise RuntimeError("on another device")
+
+        model = smelt.load(bundle("written"))
+        with self.assertRaisesRegex(smelt.InvalidArgument, '"y": Foreign.__dlpack__: RuntimeError: on another device'):
+            model(np.zeros((2, 3), np.float32), Foreign())
+
     def test_shape_changes_in_place_need_a_tensor(self):
         model = smelt.load(bundle("mutate_and_transpose_shared"))
         arguments = [np.zeros(a.shape, a.dtype) for a in model.signature.arguments]

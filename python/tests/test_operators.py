@@ -144,8 +144,8 @@ class RegisterTest(Case):
         self.register("mylib::part", lambda x, y: x)
         x = x3.copy()
         model = Loaded(one_call("mylib::part(Tensor x, Tensor y) -> Tensor"))
-        # A read-only array cannot be handed on, so it is copied.
-        self.assertFalse(np.shares_memory(model(x, y3), x))
+        with self.assertRaisesRegex(smelt.Refused, 'is in the memory of argument "x", which the operator\'s schema'):
+            model(x, y3)
 
         def write(x, y):
             x[0] = 5
@@ -160,6 +160,71 @@ class RegisterTest(Case):
         model = Loaded(one_call("mylib::part__(Tensor(a!) x, Tensor y) -> Tensor(a!)"))
         self.assertIs(model(x, y3), x)
         self.assertEqual(x[0], 5)
+
+    def test_a_view_that_the_schema_allows_is_one_though_the_array_is_read_only(self):
+        for dtype, text in ((np.float32, "Float"), (np.bool_, "Bool")):
+            name = f"mylib::tail_of_{text.lower()}"
+            self.register(name, lambda x: x[1:])
+            path = text_bundle(
+                f"tail_of_{text}",
+                f"""graph(%x : {text}(3, strides=[1])):
+  %t : {text}(2, strides=[1]) = {name}(%x)
+  %u : {text}(2, strides=[1]) = aten::zero_(%t)
+  return (%t)
+""",
+                op_schemas=[f"{name}(Tensor(a) x) -> Tensor(a)"],
+            )
+            x = np.ones(3, dtype)
+            tail = Loaded(path)(x)
+            np.testing.assert_array_equal(x, [1, 0, 0])
+            self.assertTrue(np.shares_memory(tail, x))
+
+    def test_an_operator_cannot_use_the_model_that_is_calling_it(self):
+        uses = [lambda: model(x3, y3), lambda: model.model.reset(), lambda: model.model.last_call]
+        for use in uses:
+            smelt.register_op("mylib::add", lambda x, y, use=use: use() or x + y)
+            model = Loaded(one_call("mylib::add(Tensor x, Tensor y) -> Tensor"))
+            with self.assertRaisesRegex(smelt.Refused, r"an operator uses the model that is calling it: .* clone\(\)"):
+                model(x3, y3)
+        smelt.unregister_op("mylib::add")
+
+    def test_an_exception_without_a_text_ends_the_call_too(self):
+        class Mute(Exception):
+            def __str__(self):
+                raise ValueError("no text")
+
+        def add_(x, y):
+            x += y
+            raise Mute
+
+        self.register("mylib::add_", add_)
+        model = Loaded(one_call("mylib::add_(Tensor(a!) x, Tensor y) -> ()", result=None))
+        x = x3.copy()
+        with self.assertRaisesRegex(smelt.Refused, "mylib::add_: Mute"):
+            model(x, y3)
+        np.testing.assert_array_equal(x, x3)
+
+    def test_an_interrupt_in_an_operator_goes_on(self):
+        def add(x, y):
+            raise KeyboardInterrupt
+
+        self.register("mylib::add", add)
+        model = Loaded(one_call("mylib::add(Tensor x, Tensor y) -> Tensor"))
+        with self.assertRaises(KeyboardInterrupt):
+            model(x3, y3)
+
+    def test_an_int_of_more_than_64_bits_is_refused(self):
+        self.register("mylib::count", lambda x: 2**64 + 7)
+        path = text_bundle(
+            "count",
+            f"""graph(%x : {F}):
+  %n : int = mylib::count(%x)
+  return (%n)
+""",
+            op_schemas=["mylib::count(Tensor x) -> int"],
+        )
+        with self.assertRaisesRegex(smelt.Refused, "returned an int of 65 bits"):
+            Loaded(path)(x3)
 
     def test_numbers_lists_strings_and_none_are_pythons(self):
         got = []
