@@ -47,7 +47,11 @@ absl::Status Functionalizer::NoteOutputs() {
     shown[own] += 2;
     given.push_back(own);
   }
-  for (MemoryId m : given) SMELT_RETURN_IF_ERROR(CheckSharersAreKnown(m, shown));
+  const auto is_shown = [&](MemoryId m) {
+    return memories_[m].origin != MemoryState::Origin::kFresh || shown.contains(m);
+  };
+  PossibleSharing::Shown sharing(sharing_, is_shown);
+  for (MemoryId m : given) SMELT_RETURN_IF_ERROR(CheckSharersAreKnown(m, shown, sharing));
   // The caller sees the contents of every memory that is not fresh, or is a result.
   for (size_t m = 0; m < memories_.size(); ++m) {
     if (memories_[m].origin != MemoryState::Origin::kFresh || shown.contains(static_cast<MemoryId>(m)))
@@ -60,12 +64,13 @@ absl::Status Functionalizer::NoteOutputs() {
   absl::flat_hash_map<TensorId, int> state_tensor;
   for (auto [w, t] : states_) state_tensor[t] = w;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    SMELT_RETURN_IF_ERROR(NoteOutput(outputs[i], shown, caller_tensor, state_tensor));
+    SMELT_RETURN_IF_ERROR(NoteOutput(outputs[i], shown, sharing, caller_tensor, state_tensor));
   }
   return absl::OkStatus();
 }
 
-absl::Status Functionalizer::CheckSharersAreKnown(MemoryId id, const absl::flat_hash_map<MemoryId, int>& shown) {
+absl::Status Functionalizer::CheckSharersAreKnown(MemoryId id, const absl::flat_hash_map<MemoryId, int>& shown,
+                                                  PossibleSharing::Shown& sharing) {
   const MemoryState& m = memories_[id];
   for (const SharedAtOne& shared : m.shared_at_one) {
     if (memories_[shared.other].origin != MemoryState::Origin::kFresh || shown.contains(shared.other)) {
@@ -73,11 +78,8 @@ absl::Status Functionalizer::CheckSharersAreKnown(MemoryId id, const absl::flat_
     }
   }
   if (m.layout_open) return absl::UnimplementedError("a result whose layout hangs on the sizes of the call");
-  for (MemoryId other : m.may_share) {
-    if (memories_[other].origin != MemoryState::Origin::kFresh || shown.contains(other))
-      return absl::UnimplementedError(
-          "a result that may, by a branch, share memory with an argument or another result");
-  }
+  if (sharing.MayBeAnother(id))
+    return absl::UnimplementedError("a result that may, by a branch, share memory with an argument or another result");
   return absl::OkStatus();
 }
 
@@ -88,6 +90,7 @@ GraphOutputIndex Functionalizer::Output(ValueId v) {
 }
 
 absl::Status Functionalizer::NoteOutput(ValueId v, const absl::flat_hash_map<MemoryId, int>& shown,
+                                        PossibleSharing::Shown& sharing,
                                         const absl::flat_hash_map<TensorId, int>& caller_tensor,
                                         const absl::flat_hash_map<TensorId, int>& state_tensor) {
   OutputInfo out;
@@ -114,7 +117,7 @@ absl::Status Functionalizer::NoteOutput(ValueId v, const absl::flat_hash_map<Mem
   const MemoryState& m = memories_[tensor.memory];
   if (tensor.conjugated || tensor.negated) {
     // It is returned as a tensor of its own, with its elements resolved, so nothing else may see the memory.
-    if (m.origin != MemoryState::Origin::kFresh || shown.at(tensor.memory) != 1)
+    if (m.origin != MemoryState::Origin::kFresh || shown.at(tensor.memory) != 1 || sharing.MayBeAnother(tensor.memory))
       return absl::UnimplementedError("an output that is lazily conjugated or negated and shares memory");
     const NodeId ret = g_.block(g_.top()).return_node;
     const ValueId resolved = Read(t, ret);
@@ -124,7 +127,7 @@ absl::Status Functionalizer::NoteOutput(ValueId v, const absl::flat_hash_map<Mem
     result_.convention.outputs.outputs.push_back(std::move(out));
     return absl::OkStatus();
   }
-  SMELT_RETURN_IF_ERROR(CheckSharersAreKnown(tensor.memory, shown));
+  SMELT_RETURN_IF_ERROR(CheckSharersAreKnown(tensor.memory, shown, sharing));
   out.geometry = tensor.geometry;
   if (auto c = caller_tensor.find(t); c != caller_tensor.end()) {
     out.kind = OutputInfo::Kind::kIsArgument;

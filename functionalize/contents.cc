@@ -340,7 +340,7 @@ absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, SharedP
     if (in_order) g_.SetAttribute(n, "in_order", true);
     g_.SetSource(n, source_);
   }
-  if (!memories_[id].may_share.empty()) {
+  if (!sharing_.IsAlone(id)) {
     return absl::UnimplementedError("a write to memory that a branch's result may share");
   }
   NoteWriteAtOne(id);

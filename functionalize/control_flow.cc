@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/check.h"
@@ -45,24 +46,6 @@ absl::Status Functionalizer::ProcessInner(BlockId b) {
   return s;
 }
 
-absl::flat_hash_set<MemoryId> Functionalizer::MayBe(MemoryId m) const {
-  absl::flat_hash_set<MemoryId> out = {m};
-  std::vector<MemoryId> todo = {m};
-  while (!todo.empty()) {
-    const MemoryId now = todo.back();
-    todo.pop_back();
-    for (MemoryId other : memories_[now].may_share) {
-      if (out.insert(other).second) todo.push_back(other);
-    }
-  }
-  return out;
-}
-
-void Functionalizer::MayShare(MemoryId a, MemoryId b) {
-  memories_.Edit(a).may_share.push_back(b);
-  memories_.Edit(b).may_share.push_back(a);
-}
-
 void Functionalizer::ShareAtOne(MemoryId a, MemoryId b, const std::vector<std::string>& symbols) {
   memories_.Edit(a).shared_at_one.push_back({b, symbols});
   memories_.Edit(b).shared_at_one.push_back({a, symbols});
@@ -94,24 +77,6 @@ void Functionalizer::ExpectAtLeastTwo(const std::vector<std::string>& symbols) {
   result_.at_least_two.insert(symbols.begin(), symbols.end());
 }
 
-void Functionalizer::NoteSharing(const std::vector<MemoryId>& results,
-                                 const std::vector<absl::flat_hash_set<MemoryId>>& may_be, size_t num_before) {
-  for (size_t i = 0; i < results.size(); ++i) {
-    std::vector<MemoryId> outer(may_be[i].begin(), may_be[i].end());
-    std::sort(outer.begin(), outer.end());
-    for (MemoryId m : outer) {
-      if (m < static_cast<int>(num_before)) MayShare(results[i], m);
-    }
-    for (size_t k = 0; k < i; ++k) {
-      for (MemoryId m : outer) {
-        if (!may_be[k].contains(m)) continue;
-        MayShare(results[i], results[k]);
-        break;
-      }
-    }
-  }
-}
-
 absl::Status Functionalizer::CheckResults(NodeId n) const {
   for (ValueId v : g_.node(n).outputs) {
     const Type& t = g_.value(v).type;
@@ -140,16 +105,19 @@ absl::Status Functionalizer::ProcessIf(NodeId n) {
     while (g_.node(n).inputs.size() > 1) g_.RemoveInput(n, static_cast<uint32_t>(g_.node(n).inputs.size()) - 1);
   }
   const size_t num_before = memories_.size();
+  const PossibleSharing::Mark before = sharing_.Now(num_before);
   std::vector<MemoryTable::Edits> after;      // by block
   std::vector<std::vector<ValueId>> results;  // a block's declared results, as values
   std::vector<std::vector<TensorId>> result_tensors;
-  std::vector<absl::flat_hash_set<MemoryId>> may_be(g_.node(n).outputs.size());
+  std::vector<std::vector<PossibleSharing::Set>> may_be(g_.node(n).outputs.size());
   for (BlockId b : blocks) {
     memories_.Enter();
+    sharing_.Enter();
     SMELT_RETURN_IF_ERROR(ProcessInner(b));
     result_tensors.emplace_back();
     for (size_t k = 0; k < g_.results(b).size() && k < may_be.size(); ++k) {
-      if (const TensorId* t = tensor_of_.Find(g_.results(b)[k])) may_be[k].merge(MayBe(tensors_[*t].memory));
+      if (const TensorId* t = tensor_of_.Find(g_.results(b)[k]))
+        may_be[k].push_back(sharing_.SetOf(tensors_[*t].memory));
     }
     std::vector<ValueId> values;
     for (ValueId v : g_.results(b)) {
@@ -161,6 +129,7 @@ absl::Status Functionalizer::ProcessIf(NodeId n) {
     DropCachedViewsSince(0);
     results.push_back(std::move(values));
     after.push_back(memories_.Leave());
+    sharing_.Leave();
   }
   // Memories that a branch changed become results.
   std::set<MemoryId> changed;
@@ -174,8 +143,7 @@ absl::Status Functionalizer::ProcessIf(NodeId n) {
     return edited == nullptr ? memories_[m] : *edited;
   };
   const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
-  std::vector<MemoryId> copied;
-  std::vector<absl::flat_hash_set<MemoryId>> copied_may_be;
+  std::vector<PossibleSharing::Copy> copied;
   for (size_t k = 0; k < outputs.size(); ++k) {
     if (!g_.value(outputs[k]).type.IsTensor()) continue;
     const TensorId t0 = result_tensors[0][k], t1 = result_tensors[1][k];
@@ -203,10 +171,9 @@ absl::Status Functionalizer::ProcessIf(NodeId n) {
       results[i][k] = Own(g_.block(blocks[i]).return_node, results[i][k], geometry.strides);
     }
     BindFresh(outputs[k]);
-    copied.push_back(tensors_[tensor_of_[outputs[k]]].memory);
-    copied_may_be.push_back(std::move(may_be[k]));
+    copied.push_back({tensors_[tensor_of_[outputs[k]]].memory, std::move(may_be[k])});
   }
-  NoteSharing(copied, copied_may_be, num_before);
+  sharing_.Join(copied, before);
   for (size_t i = 0; i < blocks.size(); ++i) {
     for (size_t k = 0; k < results[i].size(); ++k) {
       g_.SetInput(g_.block(blocks[i]).return_node, static_cast<uint32_t>(k), results[i][k]);
@@ -322,8 +289,8 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
   const std::optional<ConstantValue> enters = is_while ? std::nullopt : GetConstant(g_, g_.node(n).inputs[1]);
   const bool surely_runs = trips && std::holds_alternative<int64_t>(*trips) && std::get<int64_t>(*trips) > 0 &&
                            enters && std::holds_alternative<bool>(*enters) && std::get<bool>(*enters);
-  std::vector<absl::flat_hash_set<MemoryId>> init_may_be(num_carried), may_be(num_carried);
-  absl::flat_hash_set<MemoryId> carried_may_be;
+  std::vector<std::optional<PossibleSharing::Set>> init_may_be(num_carried);
+  std::vector<std::vector<PossibleSharing::Set>> may_be(num_carried);
   // Computes whether something reads it, before the body is made pure, which removes uses.
   std::vector<bool> matters(num_carried);
 
@@ -333,7 +300,7 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
     if (!g_.value(out).type.IsTensor()) continue;
     SMELT_ASSIGN_OR_RETURN(TensorId init, TensorOf(g_.node(n).inputs[first_input + i]));
     matters[i] = is_while || !g_.value(out).uses.empty() || !g_.value(g_.params(body)[first_param + i]).uses.empty();
-    if (matters[i]) init_may_be[i] = MayBe(tensors_[init].memory);
+    if (matters[i]) init_may_be[i] = sharing_.SetOf(tensors_[init].memory);
     SymbolicGeometry geometry = tensors_[init].geometry;
     geometry.offset = 0;
     if (!IsDense(geometry, g_.symbols)) geometry.strides = ContiguousStrides(geometry.sizes);
@@ -344,7 +311,7 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
       return absl::UnimplementedError("a loop-carried tensor that changes its dtype");
     layouts[i] = geometry;
     // The first round sees the present layout, and without a round so does the caller.
-    if (!init_may_be[i].empty() && !SameLayout(tensors_[init].geometry, geometry))
+    if (init_may_be[i] && !SameLayout(tensors_[init].geometry, geometry))
       return absl::UnimplementedError("a loop-carried tensor with gaps");
     g_.SetInput(n, first_input + i, Own(n, Read(init, n), geometry.strides));
     g_.SetType(out, TypeOf(geometry));
@@ -355,7 +322,9 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
       if (const TensorId* t = tensor_of_.Find(g_.node(n).inputs[i])) g_.SetInput(n, i, Read(*t, n));
     }
   }
-  const size_t num_before = memories_.size();
+  const PossibleSharing::Mark before = sharing_.Now(memories_.size());
+  std::vector<PossibleSharing::Set> written_may_be;
+  for (MemoryId m : written) written_may_be.push_back(sharing_.SetOf(m));
   for (MemoryId m : written) g_.AddNodeInput(n, memories_[m].version);
 
   // After the loop a memory's version is the node's output; inside, each block's parameter.
@@ -368,6 +337,7 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
   for (size_t bi = 0; bi < blocks.size(); ++bi) {
     const BlockId b = blocks[bi];
     memories_.Enter();
+    sharing_.Enter();
     for (size_t k = 0; k < written.size(); ++k) memories_.Edit(written[k]).version = block_versions[bi][k];
     std::vector<MemoryId> own;
     for (int i = 0; i < num_carried; ++i) {
@@ -382,23 +352,26 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
         return absl::UnimplementedError("a loop's body writes into a carried tensor itself");
     }
     if (b == body) {
-      bool rotates = false;
+      absl::flat_hash_set<PossibleSharing::Set> passed_on, initial;
+      std::optional<PossibleSharing::Set> any_carried;
       for (int i = 0; i < num_carried; ++i) {
         const TensorId* t = tensor_of_.Find(g_.results(b)[first_result + i]);
         if (t == nullptr || !matters[i]) continue;
-        may_be[i] = MayBe(tensors_[*t].memory);
-        for (MemoryId m : own) rotates = rotates || may_be[i].contains(m);
-        carried_may_be.insert(may_be[i].begin(), may_be[i].end());
-        carried_may_be.insert(init_may_be[i].begin(), init_may_be[i].end());
+        const PossibleSharing::Set next = sharing_.SetOf(tensors_[*t].memory);
+        may_be[i] = {next};
+        if (passed_on.insert(next).second) any_carried = any_carried ? sharing_.EitherOf(*any_carried, next) : next;
+        if (!init_may_be[i]) continue;
+        if (initial.insert(*init_may_be[i]).second) any_carried = sharing_.EitherOf(*any_carried, *init_may_be[i]);
         // If no round runs, the result is the initial tensor.
-        if (!surely_runs && !is_while) may_be[i].insert(init_may_be[i].begin(), init_may_be[i].end());
+        if (!surely_runs && !is_while) may_be[i].push_back(*init_may_be[i]);
       }
       // One carried tensor becomes another, so each may be any of them.
+      const bool rotates = absl::c_any_of(own, [&](MemoryId m) { return passed_on.contains(sharing_.SetOf(m)); });
       for (int i = 0; rotates && i < num_carried; ++i) {
-        if (!may_be[i].empty()) may_be[i] = carried_may_be;
+        if (!may_be[i].empty()) may_be[i] = {*any_carried};
       }
-      for (MemoryId m : written) {
-        if (carried_may_be.contains(m))
+      for (size_t k = 0; k < written.size(); ++k) {
+        if (passed_on.contains(sharing_.SetOf(written[k])) || initial.contains(written_may_be[k]))
           return absl::UnimplementedError("a loop's body writes to memory that a carried tensor may share");
       }
     }
@@ -412,7 +385,7 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
       if (carried >= 0) {
         if (tensors_[*t].geometry.sizes != layouts[carried].sizes)
           return absl::UnimplementedError("a loop-carried tensor that changes its size");
-        if (b == body && !init_may_be[carried].empty() && !SameLayout(tensors_[*t].geometry, layouts[carried]))
+        if (b == body && init_may_be[carried] && !SameLayout(tensors_[*t].geometry, layouts[carried]))
           return absl::UnimplementedError("a loop-carried tensor that changes its layout");
         now = Own(ret, now, layouts[carried].strides);
       }
@@ -420,6 +393,7 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
     }
     DropCachedViewsSince(0);
     const MemoryTable::Edits edits = memories_.Leave();
+    sharing_.Leave();
     for (const auto& [m, state] : edits.all()) {
       if (state.generation == memories_[m].generation) continue;
       if (b != body) return absl::UnimplementedError("a loop's condition that writes to memory");
@@ -441,18 +415,14 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
     }
   }
   for (MemoryId m : written) memories_.Edit(m).version = g_.AddNodeOutput(n, g_.value(memories_[m].version).type);
-  std::vector<MemoryId> copied;
+  std::vector<PossibleSharing::Copy> copied;
   for (int i = 0; i < num_carried; ++i) {
     const ValueId out = g_.node(n).outputs[i];
-    copied.push_back(-1);
-    if (!g_.value(out).type.IsTensor()) {
-      may_be[i].clear();
-      continue;
-    }
+    if (!g_.value(out).type.IsTensor()) continue;
     BindFresh(out);
-    copied.back() = tensors_[tensor_of_[out]].memory;
+    copied.push_back({tensors_[tensor_of_[out]].memory, std::move(may_be[i])});
   }
-  NoteSharing(copied, may_be, num_before);
+  sharing_.Join(copied, before);
   return absl::OkStatus();
 }
 

@@ -30,6 +30,7 @@
 #include "smelt/functionalize/functionalize.h"
 #include "smelt/functionalize/memory.h"
 #include "smelt/functionalize/memory_table.h"
+#include "smelt/functionalize/possible_sharing.h"
 #include "smelt/functionalize/scoped_set.h"
 
 namespace smelt {
@@ -265,17 +266,11 @@ class Functionalizer {
   // A branch or body whose parameters stand for known tensors.
   absl::Status ProcessInner(BlockId b);
 
-  // Returns the memories that a tensor's memory may be identical to, because of a branch or a loop.
-  absl::flat_hash_set<MemoryId> MayBe(MemoryId m) const;
-  void MayShare(MemoryId a, MemoryId b);
   void ShareAtOne(MemoryId a, MemoryId b, const std::vector<std::string>& symbols);
   // Notes the memories that a write to `id` also changes if sizes are 1, and the calls in which that would be visible.
   void NoteWriteAtOne(MemoryId id);
   void ReadAtOne(const MemoryState& m) { result_.at_least_two.insert(m.stale_at_one.begin(), m.stale_at_one.end()); }
   void ExpectAtLeastTwo(const std::vector<std::string>& symbols);
-  // Notes that results of control flow, which are copied into separate memories, may in PyTorch be those of `may_be`.
-  void NoteSharing(const std::vector<MemoryId>& results, const std::vector<absl::flat_hash_set<MemoryId>>& may_be,
-                   size_t num_before);
 
   // Checks that a branch or a loop returns tensors and numbers, and no value that may contain tensors.
   absl::Status CheckResults(NodeId n) const;
@@ -308,8 +303,9 @@ class Functionalizer {
 
   // Checks, for a memory that the caller sees, that the set of memories that share it does not depend on the call.
   // `shown` are such memories.
-  absl::Status CheckSharersAreKnown(MemoryId id, const absl::flat_hash_map<MemoryId, int>& shown);
-  absl::Status NoteOutput(ValueId v, const absl::flat_hash_map<MemoryId, int>& shown,
+  absl::Status CheckSharersAreKnown(MemoryId id, const absl::flat_hash_map<MemoryId, int>& shown,
+                                    PossibleSharing::Shown& sharing);
+  absl::Status NoteOutput(ValueId v, const absl::flat_hash_map<MemoryId, int>& shown, PossibleSharing::Shown& sharing,
                           const absl::flat_hash_map<TensorId, int>& caller_tensor,
                           const absl::flat_hash_map<TensorId, int>& state_tensor);
 
@@ -327,6 +323,7 @@ class Functionalizer {
   const FunctionalizeOptions& options_;
   FunctionalizeResult result_;
   MemoryTable memories_;
+  PossibleSharing sharing_;
   std::vector<TensorState> tensors_;
   IdMap<ValueId, TensorId> tensor_of_;
   absl::flat_hash_map<ValueId, std::vector<ValueId>> lists_;          // prim::ListConstruct

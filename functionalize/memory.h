@@ -45,9 +45,6 @@ struct MemoryState {
   ValueId weight;            // of states: the weight that shows most of the storage
   SymbolicGeometry weight_geometry;
   std::vector<SymbolicGeometry> written;
-  // Memories whose contents were copied although the program may share them (a branch's result, kMayAlias). A later
-  // write to one of the two would be visible through the other, so it is refused.
-  std::vector<MemoryId> may_share;
   std::vector<SharedAtOne> shared_at_one;
   std::set<std::string> stale_at_one;  // symbols that, if 1 in a call, would have changed the contents
   std::vector<int> written_home;       // parallel to `written`, of shared memories

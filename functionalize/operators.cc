@@ -51,7 +51,7 @@ void Functionalizer::TellOperands(NodeId n) const {
   for (ValueId v : g_.node(n).inputs) {
     const TensorId* t = tensor_of_.Find(v);
     // A value that may share memory with others is a copy here, but another name of theirs in the program.
-    if (t != nullptr && memories_[tensors_[*t].memory].may_share.empty()) options_.on_operand(v, tensors_[*t].memory);
+    if (t != nullptr && sharing_.IsAlone(tensors_[*t].memory)) options_.on_operand(v, tensors_[*t].memory);
   }
 }
 
@@ -231,7 +231,7 @@ absl::Status Functionalizer::CheckNoConstant(TensorId written) const {
 }
 
 absl::Status Functionalizer::CheckNoOtherName(TensorId changed) const {
-  if (memories_[tensors_[changed].memory].may_share.empty()) return absl::OkStatus();
+  if (sharing_.IsAlone(tensors_[changed].memory)) return absl::OkStatus();
   return absl::UnimplementedError("a change of geometry of what may be another tensor, by a branch or a loop");
 }
 
@@ -327,10 +327,9 @@ absl::Status Functionalizer::ProcessElement(NodeId n) {
   }
   SMELT_RETURN_IF_ERROR(ProcessPure(n));
   const MemoryId copy = tensors_[*tensor_of_.Find(out)].memory;
-  absl::flat_hash_set<MemoryId> seen;
-  for (TensorId t : among) {
-    if (seen.insert(tensors_[t].memory).second) MayShare(copy, tensors_[t].memory);
-  }
+  absl::flat_hash_set<PossibleSharing::Set> elements;
+  for (TensorId t : among) elements.insert(sharing_.SetOf(tensors_[t].memory));
+  sharing_.Join({{copy, {elements.begin(), elements.end()}}}, sharing_.Now(memories_.size()));
   return absl::OkStatus();
 }
 
@@ -415,7 +414,7 @@ absl::Status Functionalizer::ProcessPure(NodeId n) {
     m.version = m.initial = Own(n, g_.node(n).inputs[0], g.strides);
     m.layout_open = aliased >= 0;
     const MemoryId copy = NewMemory(std::move(m));
-    if (aliased >= 0) MayShare(copy, aliased);
+    if (aliased >= 0) sharing_.Join({{copy, {sharing_.SetOf(aliased)}}}, sharing_.Now(memories_.size()));
     if (!at_one.empty()) ShareAtOne(copy, copied, at_one);
     tensor_of_[out] = NewTensor(copy, g);
     return absl::OkStatus();
