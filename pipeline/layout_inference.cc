@@ -1,6 +1,7 @@
 #include "smelt/pipeline/layout_inference.h"
 
 #include <algorithm>
+#include <climits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -539,24 +540,53 @@ class LayoutDependence::Impl : public Walk {
 LayoutDependence::LayoutDependence(const LayoutInference& layouts, std::unique_ptr<Graph> program)
     : program_(std::move(program)),
       copy_(program_->Clone()),
-      impl_(std::make_unique<Impl>(*program_, layouts.Inferred(), *copy_)) {}
+      impl_(std::make_unique<Impl>(*program_, layouts.Inferred(), *copy_)) {
+  FindSymbols();
+}
 LayoutDependence::~LayoutDependence() = default;
 
 bool LayoutDependence::OnStrides(const std::vector<int>& inputs) { return On(inputs, /*only_of_ones=*/false); }
 
 bool LayoutDependence::OnStridesOfOnes(int input) { return On({input}, /*only_of_ones=*/true); }
 
-bool LayoutDependence::On(const std::vector<int>& inputs, bool only_of_ones) {
+void LayoutDependence::FindSymbols() {
+  absl::flat_hash_map<std::string, int> inputs_with;
+  for (size_t k = 0; k < copy_->inputs().size(); ++k) {
+    const Type& type = copy_->value(copy_->inputs()[k]).type;
+    if (!type.IsTensor() || !type.tensor().IsComplete()) continue;
+    std::set<std::string> symbols;
+    for (const std::vector<Expr>* list : {&*type.tensor().sizes, &*type.tensor().strides}) {
+      for (const Expr& e : *list) {
+        if (e.IsSymbol()) symbols.insert(e.SymbolName());
+      }
+    }
+    int least = INT_MAX;
+    for (const std::string& symbol : symbols) least = std::min(least, inputs_with[symbol]++);
+    if (!symbols.empty()) with_symbols_.emplace_back(least, static_cast<int>(k));
+  }
+  std::sort(with_symbols_.begin(), with_symbols_.end());
+}
+
+bool LayoutDependence::On(std::vector<int> inputs, bool only_of_ones) {
   absl::flat_hash_map<std::string, int64_t> hints = copy_->symbol_hints;
   std::vector<LayoutRuleOperand> operands;
   std::vector<std::pair<ValueId, Type>> values;
-  for (size_t k = 0; k < copy_->inputs().size(); ++k) {
+  // The inputs in question, whose strides get symbols of their own, and enough others to have every symbol.
+  std::sort(inputs.begin(), inputs.end());
+  std::vector<int> looked_at = inputs;
+  for (const auto& [before, k] : with_symbols_) {
+    if (before > static_cast<int>(inputs.size())) break;
+    looked_at.push_back(k);
+  }
+  std::sort(looked_at.begin(), looked_at.end());
+  looked_at.erase(std::unique(looked_at.begin(), looked_at.end()), looked_at.end());
+  for (int k : looked_at) {
     const ValueId v = copy_->inputs()[k];
     if (!copy_->value(v).type.IsTensor() || !copy_->value(v).type.tensor().IsComplete()) continue;
     const TensorType& type = copy_->value(v).type.tensor();
     LayoutRuleOperand& operand = operands.emplace_back();
     operand.geometry = {*type.sizes, *type.strides, Expr(0)};
-    if (std::find(inputs.begin(), inputs.end(), static_cast<int>(k)) == inputs.end()) continue;
+    if (!std::binary_search(inputs.begin(), inputs.end(), k)) continue;
     for (size_t d = 0; d < type.sizes->size(); ++d) {
       if (only_of_ones && (*type.sizes)[d] != Expr(1)) continue;
       const std::string name = absl::StrCat("input", k, ".stride", d);

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -64,10 +65,14 @@ class LayoutDependence {
 
  private:
   class Impl;
-  bool On(const std::vector<int>& inputs, bool only_of_ones);
+  bool On(std::vector<int> inputs, bool only_of_ones);
+  void FindSymbols();
 
   std::unique_ptr<Graph> program_, copy_;
   std::unique_ptr<Impl> impl_;
+  // The inputs whose sizes or strides are symbols, by the least number of inputs before them that have one of these
+  // symbols.
+  std::vector<std::pair<int, int>> with_symbols_;
 };
 
 }  // namespace smelt
