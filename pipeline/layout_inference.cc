@@ -446,6 +446,58 @@ class Walk {
   int64_t num_visited_ = 0;
 };
 
+// The types of a graph while its nodes are inferred again and again.
+class ChangingTypes {
+ public:
+  ChangingTypes(Graph& g, const std::vector<NodeId>& nodes) : g_(g), nodes_(nodes), ran_at_(nodes.size(), 0) {}
+
+  absl::Status Infer(size_t k) {
+    const NodeId n = nodes_[k];
+    ran_at_[k] = ++now_;
+    std::vector<std::pair<Type, std::optional<Expr>>> before;
+    for (ValueId v : g_.node(n).outputs) before.emplace_back(g_.value(v).type, g_.value(v).expr);
+    const absl::Status status = InferNode(g_, n);
+    for (size_t i = 0; i < before.size(); ++i) {
+      const ValueId v = g_.node(n).outputs[i];
+      if (g_.value(v).type != before[i].first || g_.value(v).expr != before[i].second) changed_at_[v] = now_;
+    }
+    return status;
+  }
+
+  // Returns whether node k was inferred, and nothing that it reads has changed since then.
+  bool ReadsTheSame(size_t k) const {
+    const auto& inputs = g_.node(nodes_[k]).inputs;
+    return ran_at_[k] > 0 &&
+           std::none_of(inputs.begin(), inputs.end(), [&](ValueId v) { return HasChanged(v, ran_at_[k]); });
+  }
+
+ private:
+  bool HasChanged(ValueId v, int64_t since) const {
+    if (const auto it = changed_at_.find(v); it != changed_at_.end() && it->second > since) return true;
+    // Inference of a list's reader looks at its elements.
+    const TypeKind kind = g_.value(v).type.kind();
+    const NodeId def = g_.value(v).def;
+    if ((kind != TypeKind::kList && kind != TypeKind::kTuple) || g_.IsParam(def)) return false;
+    const auto& inputs = g_.node(def).inputs;
+    return IsStoredInto(v) ||
+           std::any_of(inputs.begin(), inputs.end(), [&](ValueId e) { return HasChanged(e, since); });
+  }
+
+  bool IsStoredInto(ValueId list) const {
+    const auto& uses = g_.value(list).uses;
+    return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
+      const FunctionSchema* schema = FindSchema(g_.node(use.user).op);
+      return schema != nullptr && schema->IsMutable();
+    });
+  }
+
+  Graph& g_;
+  const std::vector<NodeId>& nodes_;
+  std::vector<int64_t> ran_at_;
+  absl::flat_hash_map<ValueId, int64_t> changed_at_;
+  int64_t now_ = 0;
+};
+
 }  // namespace
 
 const std::vector<bool>& LayoutInference::Inferred() const {
@@ -510,8 +562,7 @@ absl::StatusOr<std::vector<int64_t>> LayoutInference::RuleOfResults() const {
     nodes.push_back(all[k]);
     traced.insert(node.outputs.begin(), node.outputs.end());
   }
-  const auto infer = [&]() -> absl::StatusOr<std::vector<InferredLayout>> {
-    for (NodeId n : nodes) SMELT_RETURN_IF_ERROR(InferNode(at, n));
+  const auto results = [&]() -> absl::StatusOr<std::vector<InferredLayout>> {
     std::vector<InferredLayout> out;
     for (ValueId v : at.outputs()) {
       InferredLayout& layout = out.emplace_back();
@@ -525,6 +576,10 @@ absl::StatusOr<std::vector<int64_t>> LayoutInference::RuleOfResults() const {
   LayoutRuleOptions options;
   options.max_runs = std::max(8, std::min(256, kMostInferences / static_cast<int>(nodes.size() + 1)));
   options.whole = true;
+  ChangingTypes types(at, nodes);
+  const auto run = [&](size_t step) { return types.Infer(step); };
+  const auto reads_the_same = [&](size_t step) { return types.ReadsTheSame(step); };
+  const LayoutSteps infer = {.count = nodes.size(), .run = run, .reads_the_same = reads_the_same, .results = results};
   return BuildLayoutRule(operands, at.symbols, at.symbol_hints, infer, options);
 }
 

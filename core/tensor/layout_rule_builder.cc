@@ -34,10 +34,11 @@ struct Answers {
 class Builder : public LayoutTrace {
  public:
   Builder(const std::vector<LayoutRuleOperand>& operands, const SymbolRanges& ranges,
-          const absl::flat_hash_map<std::string, int64_t>& hints,
-          absl::FunctionRef<absl::StatusOr<std::vector<InferredLayout>>()> infer, const LayoutRuleOptions& options,
-          const Answers& answers = {})
+          const absl::flat_hash_map<std::string, int64_t>& hints, const LayoutSteps& infer,
+          const LayoutRuleOptions& options, const Answers& answers = {})
       : operands_(operands), ranges_(ranges), hints_(hints), infer_(infer), options_(options), answers_(answers) {
+    asked_.resize(infer.count);
+    first_decision_.resize(infer.count + 1);
     const auto define = [&](const Expr& e, LayoutValue op, size_t operand, size_t dim) {
       if (e.IsSymbol()) leaves_.try_emplace(e.SymbolName(), Leaf{op, operand, dim});
     };
@@ -50,7 +51,7 @@ class Builder : public LayoutTrace {
   }
 
   absl::StatusOr<Words> Run() {
-    const int root = Explore({});
+    const int root = Explore({}, 0);
     if (!found_) return first_error_;
     if (!status_.ok()) return status_;
     return Encode(root);
@@ -76,21 +77,8 @@ class Builder : public LayoutTrace {
       if (!usual.ok() && status_.ok()) status_ = usual.status();
       return (usual.ok() && *usual) != turned;
     }
-    const std::string a = question.a.ToString(), b = question.b.ToString();
-    if (equal) {
-      if (const auto known = Known(a, "<=", b); known == false) return false;
-      if (const auto known = Known(b, "<=", a); known == false) return false;
-    } else if (Known(a, "==", b) == true || Known(b, "==", a) == true) {
-      return !turned;
-    }
-    const char* relation = equal ? "==" : "<=";
-    if (const auto known = Known(a, relation, b)) return *known != turned;
-    const Words words = {static_cast<int64_t>(LayoutStep::kCompare), static_cast<int64_t>(question.relation),
-                         ValueOf(question.a), ValueOf(question.b)};
-    const absl::StatusOr<bool> usual = question.Holds(hints_);
-    const bool answer = Decide(words, usual.ok() && *usual);
-    known_[absl::StrCat(a, relation, b)] = answer;
-    return answer != turned;
+    Asked compared{.question = question, .a = question.a.ToString(), .b = question.b.ToString()};
+    return Answer(std::move(compared)) != turned;
   }
   std::optional<bool> Test(Predicate predicate, const ExprGeometry& asked) override {
     const ExprGeometry g = Concluded(asked);
@@ -98,10 +86,9 @@ class Builder : public LayoutTrace {
     if (!answers_.both_of_layouts || !IsTraced(g)) return std::nullopt;
     Words words = {static_cast<int64_t>(LayoutStep::kTest), static_cast<int64_t>(predicate)};
     AddGeometry(g, words);
-    const std::string key = absl::StrCat("test ", absl::StrJoin(words, " "));
-    if (auto it = known_.find(key); it != known_.end()) return it->second;
-    const bool answer = Decide(words, false);
-    known_[key] = answer;
+    std::string key = absl::StrCat("test ", absl::StrJoin(words, " "));
+    if (auto it = known_.find(key); it != known_.end() && answers_.concludes_strides) return it->second;
+    const bool answer = Answer({.a = std::move(key), .words = std::move(words)});
     if (answer && answers_.concludes_strides) Conclude(predicate, g);
     return answer;
   }
@@ -143,7 +130,22 @@ class Builder : public LayoutTrace {
   };
   struct Event {
     Words words;
+    size_t step;
     bool decides = false, answer = false;
+  };
+  // A question that a step asked.
+  struct Asked {
+    std::optional<Assumption> question = std::nullopt;  // a comparison of `a` and `b`
+    std::string a, b = "";                              // without a comparison, `a` tells the question
+    Words words = {};                                   // of other questions
+    int64_t slot = -1;                                  // of a derivation, which has no answer
+    bool answer = false;
+  };
+  // What is known in a run since a step.
+  struct Noted {
+    size_t step;
+    std::string known = "";
+    int64_t slot = -1;
   };
   struct Step {
     Words words;
@@ -158,8 +160,43 @@ class Builder : public LayoutTrace {
   bool Decide(Words words, bool usual) {
     const bool answer = decisions_ < forced_.size() ? forced_[decisions_] : usual;
     ++decisions_;
-    events_.push_back({std::move(words), true, answer});
+    events_.push_back({std::move(words), step_, true, answer});
     return answer;
+  }
+  bool Learn(std::string key, bool answer) {
+    noted_.push_back({.step = step_, .known = key});
+    return known_[std::move(key)] = answer;
+  }
+  bool Resolve(const Asked& asked) {
+    if (!asked.question) {
+      if (const auto it = known_.find(asked.a); it != known_.end()) return it->second;
+      return Learn(asked.a, Decide(asked.words, false));
+    }
+    const bool equal = asked.question->relation == Assumption::Relation::kEqual;
+    if (equal) {
+      if (const auto known = Known(asked.a, "<=", asked.b); known == false) return false;
+      if (const auto known = Known(asked.b, "<=", asked.a); known == false) return false;
+    } else if (Known(asked.a, "==", asked.b) == true || Known(asked.b, "==", asked.a) == true) {
+      return true;
+    }
+    const char* relation = equal ? "==" : "<=";
+    if (const auto known = Known(asked.a, relation, asked.b)) return *known;
+    const Words words = {static_cast<int64_t>(LayoutStep::kCompare), static_cast<int64_t>(asked.question->relation),
+                         ValueOf(asked.question->a), ValueOf(asked.question->b)};
+    const absl::StatusOr<bool> usual = asked.question->Holds(hints_);
+    return Learn(absl::StrCat(asked.a, relation, asked.b), Decide(words, usual.ok() && *usual));
+  }
+  bool Answer(Asked asked) {
+    const bool answer = asked.answer = Resolve(asked);
+    if (step_ < asked_.size()) asked_[step_].asked.push_back(std::move(asked));
+    return answer;
+  }
+  void Derived(Asked asked) {
+    if (derived_.insert(asked.slot).second) {
+      noted_.push_back({.step = step_, .slot = asked.slot});
+      events_.push_back({asked.words, step_});
+    }
+    if (step_ < asked_.size()) asked_[step_].asked.push_back(std::move(asked));
   }
   std::vector<Expr> Derive(LayoutDerivation derivation, absl::Span<const ExprGeometry> operands, int rank) {
     // A new tensor with one dim of several elements has them side by side, whatever the operands' strides are.
@@ -176,11 +213,9 @@ class Builder : public LayoutTrace {
       leaves_.try_emplace(name, Leaf{LayoutValue::kDerived, static_cast<size_t>(slot->second), static_cast<size_t>(d)});
       strides.push_back(Expr::Symbol(name));
     }
-    if (derived_.insert(slot->second).second) {
-      Words words = {static_cast<int64_t>(LayoutStep::kDerive), content[0], slot->second};
-      words.insert(words.end(), content.begin() + 1, content.end());
-      events_.push_back({std::move(words)});
-    }
+    Words words = {static_cast<int64_t>(LayoutStep::kDerive), content[0], slot->second};
+    words.insert(words.end(), content.begin() + 1, content.end());
+    Derived({.a = "", .words = std::move(words), .slot = slot->second});
     return strides;
   }
 
@@ -323,23 +358,63 @@ class Builder : public LayoutTrace {
   }
   int Refusal() { return Place({{static_cast<int64_t>(LayoutStep::kRefuse)}, {}}); }
 
-  // Returns the step that follows the first decisions if these are their answers.
-  int Explore(std::vector<bool> answers) {
+  // Forgets what is known since a step.
+  void Rewind(size_t step) {
+    for (; !noted_.empty() && noted_.back().step >= step; noted_.pop_back()) {
+      if (noted_.back().slot >= 0) {
+        derived_.erase(noted_.back().slot);
+      } else {
+        known_.erase(noted_.back().known);
+      }
+    }
+    strides_.clear();
+    events_.clear();
+    decisions_ = first_decision_[step];
+  }
+
+  // Returns whether a step would read and be told what it was when it ran last, and so would come to the same.
+  bool ComesToTheSame(size_t step) {
+    if (!infer_.reads_the_same(step)) return false;
+    std::vector<Asked> asked = std::move(asked_[step].asked);
+    asked_[step].asked.clear();
+    for (size_t k = 0; k < asked.size(); ++k) {
+      const bool before = asked[k].answer;
+      if (asked[k].slot >= 0) {
+        Derived(std::move(asked[k]));
+      } else if (Answer(std::move(asked[k])) != before) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // Runs from a step on. All before it is as the last run left it.
+  absl::StatusOr<std::vector<InferredLayout>> RunFrom(size_t first) {
+    const LayoutTrace::Scope scope(this);
+    for (step_ = first; step_ < infer_.count; ++step_) {
+      first_decision_[step_] = decisions_;
+      if (!ComesToTheSame(step_)) {
+        asked_[step_].asked.clear();
+        asked_[step_].status = infer_.run(step_);
+      }
+      SMELT_RETURN_IF_ERROR(asked_[step_].status);
+    }
+    first_decision_[step_] = decisions_;
+    return infer_.results();
+  }
+
+  // Returns the step that follows the first decisions if these are their answers. The first answer that differs from
+  // the last run's is given in the step `first` of the inference.
+  int Explore(std::vector<bool> answers, size_t first) {
     if (!status_.ok()) return Refusal();
     if (++runs_ > options_.max_runs) {
       if (options_.whole) status_ = absl::UnimplementedError("a layout rule of too many cases");
       return Refusal();
     }
     forced_ = answers;
-    decisions_ = 0;
-    events_.clear();
-    known_.clear();
-    strides_.clear();
-    derived_.clear();
-    const absl::StatusOr<std::vector<InferredLayout>> results = [&] {
-      const LayoutTrace::Scope scope(this);
-      return infer_();
-    }();
+    Rewind(first);
+    std::vector<bool> all(answers.begin(), answers.begin() + static_cast<std::ptrdiff_t>(decisions_));
+    const absl::StatusOr<std::vector<InferredLayout>> results = RunFrom(first);
     const std::vector<Event> events = std::move(events_);
     int step;
     if (results.ok()) {
@@ -352,7 +427,6 @@ class Builder : public LayoutTrace {
       step = Refusal();
     }
     const size_t given = answers.size();
-    std::vector<bool> all;
     for (const Event& e : events) {
       if (e.decides) all.push_back(e.answer);
     }
@@ -367,7 +441,7 @@ class Builder : public LayoutTrace {
       if (--at < given) break;
       std::vector<bool> other(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(at));
       other.push_back(!e.answer);
-      const int otherwise = Explore(std::move(other));
+      const int otherwise = Explore(std::move(other), e.step);
       if (otherwise != step)
         step = Place({e.words, e.answer ? std::vector<int>{step, otherwise} : std::vector<int>{otherwise, step}});
     }
@@ -400,7 +474,7 @@ class Builder : public LayoutTrace {
   const std::vector<LayoutRuleOperand>& operands_;
   const SymbolRanges& ranges_;
   const absl::flat_hash_map<std::string, int64_t>& hints_;
-  absl::FunctionRef<absl::StatusOr<std::vector<InferredLayout>>()> infer_;
+  const LayoutSteps infer_;
   const LayoutRuleOptions& options_;
   const Answers answers_;
 
@@ -415,7 +489,17 @@ class Builder : public LayoutTrace {
   bool found_ = false;
   int runs_ = 0;
 
+  // Of each step of the inference, when it ran last: its questions, and how it ended.
+  struct LastRun {
+    std::vector<Asked> asked;
+    absl::Status status;
+  };
+  std::vector<LastRun> asked_;
+  std::vector<size_t> first_decision_;  // of each step, in the current run
+
   // The state of the current run.
+  size_t step_ = 0;
+  std::vector<Noted> noted_;
   std::vector<bool> forced_;
   size_t decisions_ = 0;
   std::vector<Event> events_;
@@ -424,12 +508,26 @@ class Builder : public LayoutTrace {
   std::set<int64_t> derived_;
 };
 
+absl::Status NoStep(size_t) { return absl::OkStatus(); }
+bool NeverTheSame(size_t) { return false; }
+
+LayoutSteps InOneStep(absl::FunctionRef<absl::StatusOr<std::vector<InferredLayout>>()> infer) {
+  return {.count = 0, .run = NoStep, .reads_the_same = NeverTheSame, .results = infer};
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<int64_t>> BuildLayoutRule(
     const std::vector<LayoutRuleOperand>& operands, const SymbolRanges& ranges,
     const absl::flat_hash_map<std::string, int64_t>& hints,
     absl::FunctionRef<absl::StatusOr<std::vector<InferredLayout>>()> infer, const LayoutRuleOptions& options) {
+  return BuildLayoutRule(operands, ranges, hints, InOneStep(infer), options);
+}
+
+absl::StatusOr<std::vector<int64_t>> BuildLayoutRule(const std::vector<LayoutRuleOperand>& operands,
+                                                     const SymbolRanges& ranges,
+                                                     const absl::flat_hash_map<std::string, int64_t>& hints,
+                                                     const LayoutSteps& infer, const LayoutRuleOptions& options) {
   return Builder(operands, ranges, hints, infer, options).Run();
 }
 
@@ -444,7 +542,7 @@ bool HoldsForAllLayouts(const std::vector<LayoutRuleOperand>& operands, const Sy
   const LayoutRuleOptions options = {.max_runs = cases.max_runs, .whole = true};
   const Answers answers = {
       .both_of_sizes = false, .both_of_layouts = !cases.compares_strides, .concludes_strides = true};
-  const bool complete = Builder(operands, ranges, hints, check, options, answers).Run().ok();
+  const bool complete = Builder(operands, ranges, hints, InOneStep(check), options, answers).Run().ok();
   return all && complete;
 }
 

@@ -9,6 +9,7 @@
 #ifndef SMELT_CORE_TENSOR_LAYOUT_RULE_BUILDER_H_
 #define SMELT_CORE_TENSOR_LAYOUT_RULE_BUILDER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -32,6 +33,17 @@ struct LayoutRuleOperand {
 // A result's sizes and strides; nullopt where the sizes are not known before the call.
 using InferredLayout = std::optional<ExprGeometry>;
 
+// An inference that runs step by step, so that a run with another answer begins at the step that asked for it.
+struct LayoutSteps {
+  size_t count = 0;
+  // Runs a step, which reads what earlier ones left.
+  absl::FunctionRef<absl::Status(size_t)> run;
+  // Returns whether the step has run, and whether what it read from other steps is still the same. It then runs again
+  // only if it gets another answer.
+  absl::FunctionRef<bool(size_t)> reads_the_same;
+  absl::FunctionRef<absl::StatusOr<std::vector<InferredLayout>>()> results;  // when all steps have run
+};
+
 struct LayoutRuleOptions {
   int max_runs = 256;  // of `infer`
   // If true, a rule of more cases is an error. Otherwise the rule refuses the cases that the runs did not reach.
@@ -45,6 +57,11 @@ absl::StatusOr<std::vector<int64_t>> BuildLayoutRule(
     const std::vector<LayoutRuleOperand>& operands, const SymbolRanges& ranges,
     const absl::flat_hash_map<std::string, int64_t>& hints,
     absl::FunctionRef<absl::StatusOr<std::vector<InferredLayout>>()> infer, const LayoutRuleOptions& options = {});
+// The same for an inference in steps.
+absl::StatusOr<std::vector<int64_t>> BuildLayoutRule(const std::vector<LayoutRuleOperand>& operands,
+                                                     const SymbolRanges& ranges,
+                                                     const absl::flat_hash_map<std::string, int64_t>& hints,
+                                                     const LayoutSteps& infer, const LayoutRuleOptions& options = {});
 
 struct LayoutCases {
   int max_runs = 64;

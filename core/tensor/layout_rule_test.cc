@@ -155,6 +155,59 @@ TEST(LayoutRuleTest, ARuleThatFailsForSomeOperandsRefusesThem) {
   EXPECT_TRUE(absl::IsFailedPrecondition(EvaluateLayoutRule(*rule, {{Geometry{{4}, {2}, 0}}}).status()));
 }
 
+// An inference in steps. Each compares a dim of two operands, or none (-1), and counts its runs.
+struct CountedSteps {
+  std::vector<int> dims;
+  ExprGeometry x = Symbols("a0", 3), y = Symbols("a1", 3);
+  std::vector<Expr> strides = x.strides;
+  std::vector<int> runs = std::vector<int>(dims.size(), 0);
+
+  absl::StatusOr<std::vector<int64_t>> Build(bool reads_the_same) {
+    const SymbolRanges ranges;
+    const auto run = [&](size_t k) {
+      ++runs[k];
+      SymbolicDecide decide(&ranges);
+      const int d = dims[k];
+      if (d >= 0) strides[d] = decide.Less(x.strides[d], y.strides[d]) ? y.strides[d] : x.strides[d];
+      return absl::OkStatus();
+    };
+    const auto same = [&](size_t k) { return reads_the_same && runs[k] > 0; };
+    const auto results = [&]() -> absl::StatusOr<std::vector<InferredLayout>> {
+      return std::vector<InferredLayout>{ExprGeometry{x.sizes, strides, Expr(0)}};
+    };
+    return BuildLayoutRule({{x}, {y}}, ranges, {}, LayoutSteps{dims.size(), run, same, results});
+  }
+};
+
+TEST(LayoutRuleTest, ARunWithAnotherAnswerBeginsAtTheStepThatAskedForIt) {
+  CountedSteps steps{{0, 1, 2}};
+  ASSERT_TRUE(steps.Build(/*reads_the_same=*/false).ok());
+  EXPECT_EQ(steps.runs, (std::vector<int>{2, 4, 8})) << "of 8 runs";
+}
+
+TEST(LayoutRuleTest, AStepThatReadsTheSameRunsAgainForAnotherAnswerOnly) {
+  CountedSteps steps{{0, -1, 0}};
+  ASSERT_TRUE(steps.Build(/*reads_the_same=*/true).ok());
+  EXPECT_EQ(steps.runs, (std::vector<int>{2, 1, 2}));
+}
+
+TEST(LayoutRuleTest, ARuleInStepsIsTheRuleOfAllStepsAtOnce) {
+  CountedSteps steps{{0, 1, -1, 2, 1}};
+  const auto in_steps = steps.Build(/*reads_the_same=*/true);
+  const SymbolRanges ranges;
+  const auto at_once =
+      BuildLayoutRule({{steps.x}, {steps.y}}, ranges, {}, [&]() -> absl::StatusOr<std::vector<InferredLayout>> {
+        SymbolicDecide decide(&ranges);
+        ExprGeometry result{steps.x.sizes, steps.x.strides, Expr(0)};
+        for (size_t d = 0; d < 3; ++d) {
+          if (decide.Less(steps.x.strides[d], steps.y.strides[d])) result.strides[d] = steps.y.strides[d];
+        }
+        return std::vector<InferredLayout>{result};
+      });
+  ASSERT_TRUE(in_steps.ok() && at_once.ok());
+  EXPECT_EQ(*in_steps, *at_once);
+}
+
 TEST(LayoutRuleTest, TheReachOfALayoutIsBounded) {
   EXPECT_EQ(ReachOfLayout({2, 3}, {3, 1}), 6);
   EXPECT_EQ(ReachOfLayout({2, 3}, {0, 2}), 5);
