@@ -91,10 +91,34 @@ struct Shape {
   bool joins = true;                                // may be in a group at all
 };
 
+// The positions of nodes in their blocks. One table serves all blocks of a graph, so that a block costs time in its own
+// nodes only.
+class NodePlaces {
+ public:
+  // Numbers the nodes of a block. Returns a number for the block.
+  int Add(const Graph& g, const std::vector<NodeId>& nodes) {
+    ++num_blocks_;
+    if (places_.size() < g.node_index_bound()) places_.resize(g.node_index_bound());
+    for (size_t i = 0; i < nodes.size(); ++i) places_[nodes[i].index] = {num_blocks_, static_cast<int>(i)};
+    return num_blocks_;
+  }
+  // Returns the node's position if it was in the block when that was added, else INT_MIN.
+  int Of(NodeId n, int block) const {
+    return n.index < places_.size() && places_[n.index].block == block ? places_[n.index].at : INT_MIN;
+  }
+
+ private:
+  struct Place {
+    int block = 0, at = 0;
+  };
+  std::vector<Place> places_;  // by NodeId::index
+  int num_blocks_ = 0;
+};
+
 class BlockFuser {
  public:
-  BlockFuser(Graph& g, BlockId b, const FuseOptions& options, FusionReport& report)
-      : g_(g), block_(b), options_(options), report_(report) {}
+  BlockFuser(Graph& g, BlockId b, const FuseOptions& options, FusionReport& report, NodePlaces& places)
+      : g_(g), block_(b), options_(options), report_(report), places_(places) {}
 
   absl::Status Run();
 
@@ -277,7 +301,8 @@ class BlockFuser {
   FusionReport& report_;
   std::vector<NodeId> nodes_;
   mutable std::vector<int> costs_;  // of nodes_, as far as they were asked for; -1: not yet
-  std::vector<int> place_;          // by NodeId::index
+  NodePlaces& places_;
+  int number_ = 0;  // of this block in places_
   std::vector<int> group_of_;
   absl::flat_hash_map<std::string, int> read_at_;  // by symbol: the node that reads that size from data
   std::vector<Group> groups_;

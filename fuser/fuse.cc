@@ -15,8 +15,7 @@ namespace smelt {
 
 absl::Status BlockFuser::Run() {
   nodes_ = g_.Nodes(block_);
-  place_.assign(g_.node_index_bound(), INT_MIN);
-  for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) place_[nodes_[i].index] = i;
+  number_ = places_.Add(g_, nodes_);
   group_of_.assign(nodes_.size(), -1);
   for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
     if (IsRegionOp(N(i))) writers_[Root(N(i).inputs[0])].push_back(i);
@@ -30,7 +29,7 @@ absl::Status BlockFuser::Run() {
 
 int BlockFuser::PlaceOf(NodeId n) const {
   while (true) {
-    if (n.index < place_.size() && place_[n.index] != INT_MIN) return place_[n.index];
+    if (const int at = places_.Of(n, number_); at != INT_MIN) return at;
     const BlockId parent = g_.node(n).parent;
     if (!parent.valid() || parent == block_) return INT_MIN;
     n = g_.block(parent).owner;
@@ -49,7 +48,7 @@ ValueId BlockFuser::Root(ValueId v) const {
 int BlockFuser::DefPlace(ValueId v) const {
   const NodeId def = g_.value(v).def;
   if (g_.IsParam(def) || g_.node(def).parent != block_) return kBefore;
-  return place_[def.index];
+  return places_.Of(def, number_);
 }
 
 int BlockFuser::Ready(ValueId v) const {
@@ -113,7 +112,8 @@ int BlockFuser::Needed(ValueId v, int a, int b, int enough) const {
 
 absl::StatusOr<FusionReport> FormGroups(Graph& g, const FuseOptions& options) {
   FusionReport report;
-  SMELT_RETURN_IF_ERROR(BlockFuser(g, g.top(), options, report).Run());
+  NodePlaces places;
+  SMELT_RETURN_IF_ERROR(BlockFuser(g, g.top(), options, report, places).Run());
   return report;
 }
 

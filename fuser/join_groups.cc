@@ -19,7 +19,7 @@ absl::Status BlockFuser::Visit(int i) {
   const NodeId n = nodes_[i];
   const std::vector<BlockId> blocks(g_.node(n).blocks.begin(), g_.node(n).blocks.end());
   for (BlockId b : blocks) {
-    SMELT_RETURN_IF_ERROR(BlockFuser(g_, b, options_, report_).Run());
+    SMELT_RETURN_IF_ERROR(BlockFuser(g_, b, options_, report_, places_).Run());
   }
   std::optional<Shape> shape = ShapeOf(i);
   if (!shape) {
