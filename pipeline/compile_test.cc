@@ -6,6 +6,7 @@
 #include <new>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -69,6 +70,27 @@ TEST(CompileTest, MemoryThatRunsOutIsAResourceAndLeavesNoFile) {
   // The process continues, and so does the next compilation.
   options.on_phase = nullptr;
   EXPECT_TRUE(CompileToFile(*SmallGraph(), absl::StrCat(folder, "/a.smb"), options).ok());
+}
+
+TEST(CompileTest, AProgramThatBranchesOnAnArgumentIsNotFusedAndRunsInEagerOrder) {
+  const auto graph = ParseGraph(R"(graph(%x : Float(4, strides=[1]), %training : bool):
+  %y : Float(4, strides=[1]) = prim::If(%training)
+    block0():
+      %a : Float(4, strides=[1]) = aten::relu(%x)
+      -> (%a)
+    block1():
+      %b : Float(4, strides=[1]) = aten::neg(%x)
+      -> (%b)
+  return (%y))");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  std::vector<std::string> passes;
+  CompileOptions options;
+  options.targets = {kHostTarget};
+  options.on_pass = [&](absl::string_view pass, const Graph&) { passes.push_back(std::string(pass)); };
+  const auto stats = CompileToFile(**graph, absl::StrCat(Folder("branch"), "/a.smb"), options);
+  ASSERT_TRUE(stats.ok()) << stats.status();
+  EXPECT_EQ(stats->eager_order, "prim::If: a condition that is an argument");
+  EXPECT_EQ(passes.back(), "functionalize");
 }
 
 TEST(CompileTest, AGraphOfAnyOriginIsCheckedWhenItIsCompiled) {

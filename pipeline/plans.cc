@@ -34,6 +34,22 @@
 namespace smelt {
 namespace {
 
+// Refuses branches on a truth value that is an argument, which no plan reads. To fuse such a program would take time
+// for nothing.
+absl::Status CheckConditions(const Graph& g) {
+  for (NodeId n : g.AllNodes()) {
+    const Node& node = g.node(n);
+    if (node.op != op::kPrimIf) continue;
+    const Value& condition = g.value(node.inputs[0]);
+    if (condition.type.kind() != TypeKind::kBool || condition.expr || !g.IsParam(condition.def)) continue;
+    if (g.node(condition.def).parent != g.top()) continue;
+    std::string where = node.op.full();
+    if (node.source != nullptr) absl::StrAppend(&where, " (", node.source->ToString(), ")");
+    return Annotate(absl::UnimplementedError("a condition that is an argument"), where);
+  }
+  return absl::OkStatus();
+}
+
 class PlanSet {
  public:
   PlanSet(const Graph& graph, const CompileOptions& options, BundleBuilder& builder, CompileStats& stats,
@@ -164,6 +180,7 @@ absl::StatusOr<PlanSet::Compiled> PlanSet::Compile(Specialization s, PhaseTimer*
   const PassRunOptions run = RunOptionsFor(*opened->program, s, context);
   SMELT_RETURN_IF_ERROR(PassesOf({PassGroup::kPure}).Run(g, context, run));
   if (agreement != nullptr) SMELT_RETURN_IF_ERROR(agreement->status());
+  SMELT_RETURN_IF_ERROR(CheckConditions(g));
   if (timer != nullptr) timer->End("functionalize");
   const PassPipeline kernels = options_.fuse ? PassesOf({PassGroup::kExpand, PassGroup::kFuse, PassGroup::kLayout})
                                              : PassesOf({PassGroup::kExpand});
