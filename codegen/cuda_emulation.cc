@@ -1,10 +1,12 @@
 #include "smelt/codegen/cuda_emulation.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -96,27 +98,43 @@ class Accesses {
  public:
   void Begin() { cells_.clear(); }
   void BeginBlock(int block) { block_ = block; }
-  // Notes an access by thread `thread`, which has passed `epoch` barriers of its block. `shared` means the block's own
-  // memory. Returns the access that it races with, or null.
-  const char* Note(const char* at, int64_t bytes, bool write, bool shared, int thread, int64_t epoch) {
+  // A thread of the block that has passed `epoch` barriers of its block, and `warp_epoch` of its warp.
+  struct Who {
+    int thread = -1;
+    int64_t epoch = -1, warp_epoch = -1;
+    int warp() const { return thread / kCudaWarp; }
+  };
+  // Notes an access by `me`: it writes `value`, or reads if that is null. `shared` means the block's own memory. Returns
+  // the access that it races with, or null. Writes of equal bytes do not race: expanded memory is filled by them.
+  const char* Note(const char* at, int64_t bytes, const char* value, bool shared, const Who& me) {
+    const bool write = value != nullptr;
     const char* race = nullptr;
-    const Who me{thread, epoch};
     for (int64_t k = 0; k < bytes; ++k) {
       Cell& c = cells_[at + k];
       if (c.block != block_) {
         const bool keeps = !shared;
         c = {.block = block_,
              .earlier_read = keeps && (c.earlier_read || c.readers[0].thread >= 0),
-             .earlier_written = keeps && (c.earlier_written || c.writer.thread >= 0)};
+             .earlier_written = keeps && (c.earlier_written || c.writer.thread >= 0),
+             .written = c.written};
       }
-      const auto meets = [&](const Who& o) { return o.thread >= 0 && o.thread != thread && o.epoch == epoch; };
-      if (c.earlier_written || meets(c.writer)) race = write ? "two writes" : "a read and a write";
+      const auto meets = [&](const Who& o) {
+        if (o.thread < 0 || o.thread == me.thread || o.epoch != me.epoch) return false;
+        return o.warp() != me.warp() || o.warp_epoch == me.warp_epoch;
+      };
+      const bool met_writer = c.earlier_written || meets(c.writer);
+      if (met_writer && !write) race = "a read and a write";
+      if (met_writer && write && c.written != value[k]) race = "two writes";
       if (write) {
-        if (c.earlier_read || meets(c.readers[0]) || meets(c.readers[1])) race = "a read and a write";
+        if (c.earlier_read || std::any_of(std::begin(c.readers), std::end(c.readers), meets)) {
+          race = "a read and a write";
+        }
         c.writer = me;
+        c.written = value[k];
       } else {
-        // Two are enough: one of them is another thread than the writer.
-        if (c.readers[0].thread != thread) c.readers[1] = c.readers[0];
+        // Three are enough: of them, one is another thread than the writer, and one of another warp, if there were any.
+        if (c.readers[0].warp() != me.warp()) c.readers[2] = c.readers[0];
+        if (c.readers[0].thread != me.thread) c.readers[1] = c.readers[0];
         c.readers[0] = me;
       }
     }
@@ -124,14 +142,11 @@ class Accesses {
   }
 
  private:
-  struct Who {
-    int thread = -1;
-    int64_t epoch = -1;
-  };
   struct Cell {
     int block = -1;
     bool earlier_read = false, earlier_written = false;  // by blocks before that one
-    Who writer = {}, readers[2] = {};
+    char written = 0;                                    // the last byte
+    Who writer = {}, readers[3] = {};
   };
   absl::flat_hash_map<const char*, Cell> cells_;
   int block_ = 0;
@@ -160,7 +175,7 @@ class Block {
     for (int t = 0; t < kCudaBlock; ++t) {
       Fiber& f = fibers_[t];
       f.state = kReady;
-      f.met = 0;
+      f.met = f.warp_epoch = 0;
       auto* top = reinterpret_cast<void**>(stacks_.data() + (t + 1) * kStackBytes);
 #if defined(__aarch64__)
       // The stack looks as if SmeltSwitchStacks had left it: the caller's frame, the place to continue at, and eighteen
@@ -208,10 +223,11 @@ class Block {
   static int32_t Thread() { return current_->thread_; }
   static int32_t BlockIndex() { return current_->block_; }
   static int32_t Blocks() { return current_->blocks_; }
-  // Called before each load and store. `what`: bytes, whether it writes, whether to shared memory.
-  static void Access(const char* at, int64_t what) {
+  // Called before each load, and each store of `value`. `what`: bytes, and whether of shared memory.
+  static void Access(const char* at, int64_t what, const char* value) {
     Block& b = *current_;
-    const char* race = b.accesses_.Note(at, what >> 2, (what & 1) != 0, (what & 2) != 0, b.thread_, b.epoch_);
+    const Accesses::Who me{b.thread_, b.epoch_, b.fibers_[b.thread_].warp_epoch};
+    const char* race = b.accesses_.Note(at, what >> 1, value, (what & 1) != 0, me);
     if (race != nullptr && b.race.empty()) b.race = absl::StrCat(race, " by threads that no barrier orders");
     SmeltSwitchStacks(&b.fibers_[b.thread_].stack, b.scheduler_);
   }
@@ -222,16 +238,23 @@ class Block {
     ++b.waiting_;
     SmeltSwitchStacks(&f.stack, b.scheduler_);
   }
-  static int32_t ShuffleDown(int32_t mask, int32_t value, int32_t distance, int32_t) {
+  static void WarpBarrier(int32_t mask) {
     Block& b = *current_;
     SMELT_CHECK(mask == -1);
-    const int t = b.thread_;
-    b.Meet(value);
-    const int lane = t % kCudaWarp + distance;
-    const int32_t result = lane < kCudaWarp ? b.fibers_[t - t % kCudaWarp + lane].value : value;
-    // Nobody may bring a new value before all have read.
-    b.Meet(value);
-    return result;
+    b.Meet(0);
+    ++b.fibers_[b.thread_].warp_epoch;
+  }
+  static int32_t ShuffleDown(int32_t mask, int32_t value, int32_t distance, int32_t) {
+    return current_->Shuffle(mask, value, current_->thread_ % kCudaWarp + distance);
+  }
+  static int32_t ShuffleIndex(int32_t mask, int32_t value, int32_t lane, int32_t) {
+    return current_->Shuffle(mask, value, lane);
+  }
+  static uint16_t ToBFloat16(float x) {
+    uint32_t bits;
+    std::memcpy(&bits, &x, sizeof bits);
+    if (std::isnan(x)) return 0x7fff;
+    return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
   }
 
  private:
@@ -246,6 +269,7 @@ class Block {
     State state = kReady;
     int32_t value = 0;
     int64_t met = 0;  // how often it came to a meeting of its warp
+    int64_t warp_epoch = 0;
   };
 
   [[noreturn]] static void Enter() {
@@ -255,6 +279,15 @@ class Block {
     SmeltSwitchStacks(&f.stack, current_->scheduler_);
     SMELT_CHECK(false) << "a thread that is done goes on";
     std::abort();
+  }
+  int32_t Shuffle(int32_t mask, int32_t value, int lane) {
+    SMELT_CHECK(mask == -1);
+    const int t = thread_;
+    Meet(value);
+    const int32_t result = lane < kCudaWarp ? fibers_[t - t % kCudaWarp + lane].value : value;
+    // Nobody may bring a new value before all have read.
+    Meet(value);
+    return result;
   }
   // Waits until all threads of the warp have come to as many meetings.
   void Meet(int32_t value) {
@@ -290,7 +323,7 @@ void NoteAccesses(llvm::Module& module) {
   llvm::PointerType* pointer = llvm::PointerType::get(c, 0);
   llvm::Type* word = llvm::Type::getInt64Ty(c);
   const llvm::FunctionCallee access = module.getOrInsertFunction(
-      "emulated.access", llvm::FunctionType::get(llvm::Type::getVoidTy(c), {pointer, word}, false));
+      "emulated.access", llvm::FunctionType::get(llvm::Type::getVoidTy(c), {pointer, word, pointer}, false));
   std::vector<llvm::Instruction*> all;
   for (llvm::Function& f : module) {
     for (llvm::BasicBlock& block : f) {
@@ -304,9 +337,40 @@ void NoteAccesses(llvm::Module& module) {
     const unsigned space = at->getType()->getPointerAddressSpace();
     if (space != kGlobal && space != kShared) continue;
     const uint64_t bytes = module.getDataLayout().getTypeStoreSize(llvm::getLoadStoreType(in)).getFixedValue();
-    const uint64_t what = bytes * 4 + (space == kShared ? 2 : 0) + (store != nullptr ? 1 : 0);
+    const uint64_t what = bytes * 2 + (space == kShared ? 1 : 0);
     auto* cast = new llvm::AddrSpaceCastInst(at, pointer, "", in->getIterator());
-    llvm::CallInst::Create(access, {cast, llvm::ConstantInt::get(word, what)}, "", in->getIterator());
+    llvm::Value* value = llvm::ConstantPointerNull::get(pointer);
+    if (store != nullptr) {
+      llvm::Instruction* first = &*in->getFunction()->getEntryBlock().begin();
+      auto* copy = new llvm::AllocaInst(store->getValueOperand()->getType(), 0, "", first->getIterator());
+      new llvm::StoreInst(store->getValueOperand(), copy, in->getIterator());
+      value = copy;
+    }
+    llvm::CallInst::Create(access, {cast, llvm::ConstantInt::get(word, what), value}, "", in->getIterator());
+  }
+}
+
+// Rounds to bfloat16 as the instruction does, with calls of Block::ToBFloat16: processors differ in denormals and NaN.
+void RoundToBFloat16(llvm::Module& module) {
+  llvm::LLVMContext& c = module.getContext();
+  const llvm::FunctionCallee round = module.getOrInsertFunction(
+      "emulated.bfloat16", llvm::FunctionType::get(llvm::Type::getInt16Ty(c), {llvm::Type::getFloatTy(c)}, false));
+  std::vector<llvm::Instruction*> all;
+  for (llvm::Function& f : module) {
+    for (llvm::BasicBlock& block : f) {
+      for (llvm::Instruction& in : block) {
+        if (llvm::isa<llvm::BitCastInst>(in) && llvm::isa<llvm::FPTruncInst>(in.getOperand(0)) &&
+            in.getOperand(0)->getType()->isBFloatTy()) {
+          all.push_back(&in);
+        }
+      }
+    }
+  }
+  for (llvm::Instruction* cast : all) {
+    auto* truncation = llvm::cast<llvm::FPTruncInst>(cast->getOperand(0));
+    cast->replaceAllUsesWith(llvm::CallInst::Create(round, {truncation->getOperand(0)}, "", cast->getIterator()));
+    cast->eraseFromParent();
+    if (truncation->use_empty()) truncation->eraseFromParent();
   }
 }
 
@@ -394,7 +458,10 @@ const Symbol kSymbols[] = {
     {"emulated.nvvm.read.ptx.sreg.ctaid.x", AddressOf(&Block::BlockIndex)},
     {"emulated.nvvm.read.ptx.sreg.nctaid.x", AddressOf(&Block::Blocks)},
     {"emulated.nvvm.barrier.cta.sync.aligned.all", AddressOf(&Block::Barrier)},
+    {"emulated.nvvm.bar.warp.sync", AddressOf(&Block::WarpBarrier)},
     {"emulated.nvvm.shfl.sync.down.i32", AddressOf(&Block::ShuffleDown)},
+    {"emulated.nvvm.shfl.sync.idx.i32", AddressOf(&Block::ShuffleIndex)},
+    {"emulated.bfloat16", AddressOf(&Block::ToBFloat16)},
     {"emulated.access", AddressOf(&Block::Access)},
     {"emulated.launch", AddressOf(&LaunchFromEntry)},
 };
@@ -423,6 +490,7 @@ class Emulation : public CudaEmulation {
       f->eraseFromParent();
     }
     NoteAccesses(**module);
+    RoundToBFloat16(**module);
     AddEntry(**module, static_cast<CudaEmulation*>(this));
     auto jit = llvm::orc::LLJITBuilder().create();
     if (!jit) return FromLlvm(jit.takeError());

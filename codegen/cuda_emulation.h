@@ -7,7 +7,7 @@
 // The IR is the same as for NVPTX, before libdevice is linked. Functions of the C library replace libdevice's, and the
 // threads of a block are fibers. They run in lockstep: no thread passes a memory access before all runnable threads
 // have reached one. Blocks run one after the other. Each byte records which threads have read and written it since the
-// last barrier, and in earlier blocks. So unordered accesses are found regardless of the order in which they ran.
+// last barrier of the block or of the warp, and in earlier blocks. So unordered accesses are found regardless of the order in which they ran.
 #ifndef SMELT_CODEGEN_CUDA_EMULATION_H_
 #define SMELT_CODEGEN_CUDA_EMULATION_H_
 

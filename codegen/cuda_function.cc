@@ -17,11 +17,12 @@ using llvm::Value;
 
 namespace {
 
-// The features that the scalar emitter may use: contraction is explicit, conversions of float16 are instructions.
+// The features that the scalar emitter may use: contraction is explicit, conversions of float16 and to bfloat16 are instructions.
 CpuFeatures Features() {
   CpuFeatures f;
   f.fma = true;
   f.f16c = true;
+  f.bf16 = true;
   return f;
 }
 
@@ -49,6 +50,7 @@ CudaFunction::CudaFunction(llvm::Module& module, const KernelSpec& spec, const s
   b_.SetInsertPoint(entry_);
   begin_ = fn_->getArg(1);
   end_ = fn_->getArg(2);
+  workspace_ = b_.CreateAddrSpaceCast(fn_->getArg(4), llvm::PointerType::get(c_, kCudaGlobal));
   scalar_.SetStatusHandler([this](int code, Value* bad) { SetStatus(code, bad); });
   scalar_.SetMathHandler([this](ScalarOp op, Value* x, Value* y) { return Math(op, x, y); });
   thread_ = Register(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x);
@@ -101,6 +103,8 @@ void CudaFunction::If(Value* condition, const std::function<void()>& then) {
 void CudaFunction::Barrier() {
   b_.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {b_.getInt32(0)});
 }
+
+void CudaFunction::WarpBarrier() { b_.CreateIntrinsic(llvm::Intrinsic::nvvm_bar_warp_sync, {b_.getInt32(0xffffffff)}); }
 
 void CudaFunction::SetStatus(int code, Value* bad) {
   If(bad, [&] { b_.CreateAlignedStore(b_.getInt64(code), fn_->getArg(3), llvm::Align(8)); });

@@ -48,8 +48,9 @@ class CudaFunction {
   void For(Value* from, Value* to, Value* step, const std::function<void(Value*)>& body);
   void If(Value* condition, const std::function<void()>& then);
   void IfElse(Value* condition, const std::function<void()>& then, const std::function<void()>& otherwise);
-  // All threads of the block wait for each other here.
+  // All threads of the block, or of the warp, wait for each other here.
   void Barrier();
+  void WarpBarrier();
   void SetStatus(int code, Value* bad);
   // Returns memory that the threads of a block share: `slots` words.
   llvm::GlobalVariable* Shared(const char* suffix, int slots);
@@ -61,6 +62,7 @@ class CudaFunction {
   Value* blocks() const { return blocks_; }  // of the launch
   Value* begin() const { return begin_; }    // the tiles of the launch
   Value* end() const { return end_; }
+  Value* workspace() const { return workspace_; }  // in global memory
 
   // ---- the parameter block ----
 
@@ -70,6 +72,8 @@ class CudaFunction {
   Value* Product(int from, int to);
   // Sets index[from..to) to the digits of a row-major number.
   void Decompose(Value* number, int from, int to, std::vector<Value*>& index);
+  // Returns the distance of a param's elements along a dim in bytes; null if the dim does not matter.
+  Value* StrideBytes(int param, int dim) const { return stride_[param][dim]; }
   // Returns the address of a param's element. `offset`, in elements, may be null.
   Value* Address(int param, const std::vector<Value*>& index, Value* offset);
   // Lets a load go past the coherent cache if no launch of this kernel writes its memory.
@@ -92,7 +96,7 @@ class CudaFunction {
   Type* const i64_;
   llvm::Function* fn_ = nullptr;
   BasicBlock* entry_ = nullptr;
-  Value *begin_ = nullptr, *end_ = nullptr;
+  Value *begin_ = nullptr, *end_ = nullptr, *workspace_ = nullptr;
   Value *thread_ = nullptr, *block_ = nullptr, *blocks_ = nullptr;
   std::vector<Value*> size_, base_, scalars_;
   std::vector<std::vector<Value*>> stride_;  // bytes; null: the dim does not matter

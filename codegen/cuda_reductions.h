@@ -4,13 +4,14 @@
 //   CudaReductions reductions(f, spec);
 //   reductions.Begin(phase);
 //   f.For(..., [&](llvm::Value* k) { ...; reductions.Accumulate(i, values); });
-//   reductions.End(phase, /*block=*/true, values);   // values[i] is the result, in all threads
+//   reductions.End(phase, CudaReductions::Scope::kBlock, values);   // values[i] is the result, in all threads
 //
 // Invariants: an accumulator exists from the Begin of its phase on. The tree in which a block combines its threads is
 // fixed, so that the bits of a result depend on nothing but the elements.
 #ifndef SMELT_CODEGEN_CUDA_REDUCTIONS_H_
 #define SMELT_CODEGEN_CUDA_REDUCTIONS_H_
 
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -26,15 +27,24 @@ class CudaReductions {
   using Value = llvm::Value;
 
  public:
+  // Threads that reduce together. A column is the threads of equal lane in the warps of a block.
+  enum class Scope { kThread, kWarp, kColumn, kBlock };
+
   CudaReductions(CudaFunction& f, const KernelSpec& spec);
 
-  // Makes the shared memory of a block, without which only threads reduce.
-  void ShareAmongBlock();
   void Begin(const KernelPhase& phase);
   // Adds the operands of instruction `i`; for a scan, sets values[i] to the result so far.
   void Accumulate(int i, std::vector<Value*>& values);
-  // Sets the values of the phase's reductions: those of the thread's elements, or of all elements of the block.
-  void End(const KernelPhase& phase, bool block, std::vector<Value*>& values);
+  // Adds the operands that are side by side, values[u] of the u-th; not for scans.
+  void AccumulateAdjacent(int i, std::vector<std::vector<Value*>>& values);
+  // Sets the values of the phase's reductions: those of all elements of the scope's threads. Combine and then Finish.
+  void End(const KernelPhase& phase, Scope scope, std::vector<Value*>& values);
+  void Combine(const KernelPhase& phase, Scope scope);
+  void Finish(const KernelPhase& phase, std::vector<Value*>& values);
+  // Writes what Combine has combined as partial result number `number` of the workspace.
+  void WritePartial(const KernelPhase& phase, Value* number);
+  // Adds a partial result of the workspace.
+  void AccumulatePartial(const KernelPhase& phase, Value* number);
   // Returns the largest int64 among the threads of the block, in all of them.
   Value* LargestOfBlock(Value* v);
 
@@ -57,20 +67,33 @@ class CudaReductions {
   // Returns whether z is to be taken out of two candidates (value, index): NaN wins, and among equals the lower index.
   Value* Better(ReduceKind kind, DType t, const Candidate& a, const Candidate& z);
   Candidate Merge(const KernelInstr& in, DType t, const Candidate& a, const Candidate& z);
+  // Adds to the accumulator of instruction `i`, whose value it returns.
+  Value* Add(int i, const Candidate& x);
+  // The first thread of the warp gets the result.
+  Candidate AcrossWarp(const KernelInstr& in, DType t, Candidate mine);
   // All threads get the result.
-  Candidate AcrossBlock(const KernelInstr& in, DType t, Value* value, Value* index);
+  Candidate AcrossBlock(const KernelInstr& in, DType t, const Candidate& mine);
+  Candidate AcrossColumn(const KernelInstr& in, DType t, const Candidate& mine);
+  // Merges the candidates in the slots of shared memory, in order.
+  Candidate MergeSlots(const KernelInstr& in, DType t, const Candidate& like, int count,
+                       const std::function<Value*(Value* number, int which)>& slot);
+  Value* PartialAddress(const KernelPhase& phase, Value* number, int word);
   Value* ToWord(Value* v);
   Value* FromWord(Value* word, Type* type);
-  // Returns the value of the thread `distance` further in the warp.
+  // Returns the value of another thread of the warp: `distance` further, or the first one.
   Value* Down(Value* v, int distance);
+  Value* OfFirst(Value* v);
+  Value* Shuffle(llvm::Intrinsic::ID id, Value* v, int lane);
 
   CudaFunction& f_;
   const KernelSpec& s_;
   llvm::IRBuilder<>& b_;
   ScalarEmitter& scalar_;
   Type *const i64_, *const i32_;
-  llvm::GlobalVariable* shared_ = nullptr;  // a word per warp, twice
+  llvm::GlobalVariable* of_warps_ = nullptr;    // shared: a word per warp, twice
+  llvm::GlobalVariable* of_threads_ = nullptr;  // shared: a word per thread, twice
   std::vector<Accumulator> accumulators_;
+  std::vector<Candidate> combined_;
 };
 
 }  // namespace smelt

@@ -34,29 +34,34 @@ int CountBarriers(const llvm::Function& f) {
 }
 
 // Emits the sum of one element per thread, and returns the number of barriers.
-int BarriersOfSum(bool block) {
+int BarriersOfSum(CudaReductions::Scope scope) {
   llvm::LLVMContext context;
   llvm::Module module("kernel", context);
   const KernelSpec spec = ParseOrDie(kSum);
   CudaFunction f(module, spec, "k");
   CudaReductions reductions(f, spec);
-  if (block) reductions.ShareAmongBlock();
   std::vector<llvm::Value*> values(spec.instrs.size(), nullptr);
   reductions.Begin(spec.phases[0]);
   values[0] = llvm::ConstantFP::get(f.b().getFloatTy(), 2);
   reductions.Accumulate(1, values);
   EXPECT_EQ(values[1], nullptr) << "a reduction has a value at the end of its phase alone";
-  reductions.End(spec.phases[0], block, values);
+  reductions.End(spec.phases[0], scope, values);
   EXPECT_NE(values[1], nullptr);
   f.b().CreateRetVoid();
   EXPECT_FALSE(llvm::verifyModule(module, &llvm::errs()));
   return CountBarriers(*module.getFunction("k"));
 }
 
-TEST(CudaReductionsTest, AThreadReducesWithoutTheOthers) { EXPECT_EQ(BarriersOfSum(/*block=*/false), 0); }
+TEST(CudaReductionsTest, AThreadOrAWarpReducesWithoutTheOthers) {
+  EXPECT_EQ(BarriersOfSum(CudaReductions::Scope::kThread), 0);
+  EXPECT_EQ(BarriersOfSum(CudaReductions::Scope::kWarp), 0);
+}
 
 // One before the shared memory is written, and one before it is read.
-TEST(CudaReductionsTest, ABlockMeetsTwice) { EXPECT_EQ(BarriersOfSum(/*block=*/true), 2); }
+TEST(CudaReductionsTest, ABlockMeetsTwice) {
+  EXPECT_EQ(BarriersOfSum(CudaReductions::Scope::kBlock), 2);
+  EXPECT_EQ(BarriersOfSum(CudaReductions::Scope::kColumn), 2);
+}
 
 }  // namespace
 }  // namespace smelt

@@ -6,10 +6,16 @@
 //   kPoints   each thread computes its own points, up to `vector` adjacent points along the last dim at once;
 //             reductions run inside the thread (coalesced if the parallel dim is the contiguous one), and so do
 //             scatters, element after element
-//   kRows     a block computes one point: the reduction's elements are distributed over the threads, and partial
-//             results are combined by shuffles and shared memory, in a fixed order. Elements that are scattered
-//             to the same address are processed one at a time, in order: the bits are those of one thread
+//   kColumns  reductions along an outer dim: a block computes 32 adjacent points, or one thread a point where points
+//             have few elements
+//   kRows     a warp computes one point that has few elements, and a block one that has more: the reduction's
+//             elements are distributed over the threads, and partial results are combined by shuffles and shared
+//             memory, in a fixed order. Elements that are scattered to the same address are processed one at a
+//             time, in order: the bits are those of one thread
 //   kSerial   one thread, in order, for specs that require it
+//
+// Reductions of kColumns and some of kRows are split if they are long: blocks reduce chunks of `split` elements to partial
+// results in the workspace, which a second stage combines.
 #ifndef SMELT_CODEGEN_CUDA_SCHEDULE_H_
 #define SMELT_CODEGEN_CUDA_SCHEDULE_H_
 
@@ -22,12 +28,29 @@ namespace smelt {
 
 inline constexpr int kCudaBlock = 256;  // threads
 inline constexpr int kCudaWarp = 32;
+// The largest number of elements of a point that a warp reduces in kRows, and a thread in kColumns.
+inline constexpr int kCudaShortRow = 1024;
+inline constexpr int kCudaFewElements = 32;
 
 struct CudaSchedule {
-  enum Kind { kPoints, kRows, kSerial } kind = kPoints;
+  enum Kind { kPoints, kColumns, kRows, kSerial } kind = kPoints;
   int vector = 1;  // adjacent, aligned elements that a thread loads at once
+  int split = 0;   // elements of a reduction's chunk; 0: it is never split
+  // kPoints: the dim along which params that are not contiguous along the last one are. Blocks take tiles of both dims,
+  // whose elements of such params go through shared memory. -1: there are none.
+  int tile_dim = -1;
 };
 CudaSchedule CudaScheduleFor(const KernelSpec& spec);
+
+// Returns whether the vectorized dim is a parallel one. Tiles are then rows of it, or its elements if it is the only
+// parallel dim.
+bool VectorIsParallel(const KernelSpec& spec);
+
+// Returns whether the instruction loads a param that is contiguous along dim `tile_dim`, and not along the last one.
+bool IsTransposedLoad(const KernelSpec& spec, int instr, int tile_dim);
+
+// Returns the number of words of a partial result of the reductions in `phase`.
+int PartialWords(const KernelSpec& spec, const KernelPhase& phase);
 
 // Returns whether kernels take the parameter block by value. If it is too large for that, they take a pointer to it.
 bool TakesWordsByValue(const KernelSpec& spec);

@@ -1,7 +1,8 @@
 // Kernels for CUDA without a GPU: runs the LLVM IR that is passed to NVPTX on the CPU and compares with the interpreter
 // of specs.
 #include <cmath>
-#include <cstring>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -78,7 +79,7 @@ outer 2
 )";
 
 TEST(CudaTest, EveryRandomKernelEqualsTheInterpreter) {
-  int kinds[3] = {}, vectors = 0;
+  int kinds[4] = {}, vectors = 0;
   for (int seed = 1; seed <= 90; ++seed) {
     std::mt19937_64 rng(seed);
     const RandomCase c = MakeRandomCase(rng);
@@ -93,6 +94,7 @@ TEST(CudaTest, EveryRandomKernelEqualsTheInterpreter) {
   }
   // All schedules occurred.
   EXPECT_GT(kinds[CudaSchedule::kPoints], 10);
+  EXPECT_GT(kinds[CudaSchedule::kColumns], 0);
   EXPECT_GT(kinds[CudaSchedule::kRows], 10);
   EXPECT_GT(kinds[CudaSchedule::kSerial], 0);
   EXPECT_GT(vectors, 10);
@@ -111,6 +113,7 @@ void ExpectNear(const KernelSpec& spec, std::vector<int64_t> words, size_t out_w
   auto kernel = Emulate(spec);
   kernel->Launch(grid, words.data(), 0, tiles, &status);
   EXPECT_EQ(status, 0);
+  EXPECT_EQ(kernel->race(), "");
   for (size_t i = 0; i < out.size(); ++i) {
     if (std::isnan(expected[i])) {
       ASSERT_TRUE(std::isnan(out[i])) << i;
@@ -135,15 +138,162 @@ TEST(CudaTest, PointsAreSharedByThreadsAndBlocksWhateverTheSizeAndTheAlignment) 
   }
 }
 
-TEST(CudaTest, ARowIsABlocksWork) {
+TEST(CudaTest, AShortRowIsAWarpsWorkAndALongOneABlocks) {
   const KernelSpec spec = ParseOrDie(kSoftmax);
   EXPECT_EQ(CudaScheduleFor(spec).kind, CudaSchedule::kRows);
-  for (int n : {1, 31, 256, 700}) {
-    const int rows = 5;
-    std::vector<float> x(rows * n), out(rows * n);
-    for (int i = 0; i < rows * n; ++i) x[i] = std::sin(0.1f * i) * 20;
-    ExpectNear(spec, {rows, n, Word(x.data()), n, 0, n}, 4, out, 2, 1e-6f);
+  EXPECT_EQ(CudaScheduleFor(spec).vector, 4);
+  // 256 and 2,048 are aligned; 2,049 is not, and 1,028 has fewer vectors than the block has threads.
+  for (int n : {1, 31, 256, 1023, 1025, 1028, 2048, 2049}) {
+    for (int shift : {0, 1}) {
+      const int rows = 3;
+      std::vector<float> x(rows * n + 1), out(rows * n);
+      for (int i = 0; i <= rows * n; ++i) x[i] = std::sin(0.1f * i) * 20;
+      ExpectNear(spec, {rows, n, Word(x.data() + shift), n, 0, n}, 4, out, 2, 1e-6f);
+    }
   }
+  // A warp's threads wait for no other warp.
+  std::vector<float> x(512, 1), out(512);
+  auto kernel = Emulate(spec);
+  int64_t status = 0;
+  const int64_t short_rows[] = {16, 32, Word(x.data()), 32, Word(out.data()), 32};
+  kernel->Launch(1, short_rows, 0, 16, &status);
+  EXPECT_EQ(out[511], 1.0f / 32);
+}
+
+// The sum and the first maximum of everything.
+constexpr char kSumOfAll[] = R"(
+kernel parallel=0 reduction=1 vector=0 sequential=0
+param float32 r [unit] alias=-1
+param float32 w [zero] alias=-1
+%0 = load.p0 float32
+%1 = reduce.sum float32 %0
+%2 = store.p1 float32 %1
+inner 0 1
+outer 2
+)";
+constexpr char kArgMaxOfAll[] = R"(
+kernel parallel=0 reduction=1 vector=0 sequential=0
+param float32 r [unit] alias=-1
+param int64 w [zero] alias=-1
+%0 = load.p0 float32
+%1 = index.d0 int64
+%2 = reduce.argmax int64 %0 %1
+%3 = store.p1 int64 %2
+inner 0 1 2
+outer 3
+)";
+
+TEST(CudaTest, ALongRowIsSplitAmongBlocksAndASecondStageCombinesThem) {
+  const KernelSpec spec = ParseOrDie(kSumOfAll);
+  const fb::CudaKernelT launch = CudaLaunchFor(spec, "k");
+  ASSERT_EQ(launch.stages.size(), 2);
+  EXPECT_EQ(launch.stages[1]->entry, "k_1");
+  EXPECT_TRUE(launch.stages[1]->if_split);
+  EXPECT_EQ(launch.workspace_bytes, 8);
+  for (int n : {0, 1, 8192, 8193, 20000}) {
+    for (int shift : {0, 1}) {
+      std::vector<float> x(n + 1, 0.1f), out(1);
+      for (int i = 0; i <= n; ++i) x[i] = 1.0f / (1 + i % 97);
+      ExpectNear(spec, {n, Word(x.data() + shift), 0}, 2, out, 2, 2e-7f);
+    }
+  }
+}
+
+TEST(CudaTest, TheFirstOfEqualMaximaInSeveralChunksWins) {
+  const KernelSpec spec = ParseOrDie(kArgMaxOfAll);
+  EXPECT_EQ(CudaLaunchFor(spec, "k").workspace_bytes, 16);
+  const int n = 30000;
+  std::vector<float> x(n, -1);
+  x[9001] = x[9000] = x[27000] = 5;
+  auto kernel = Emulate(spec);
+  int64_t status = 0, at = -1;
+  const int64_t words[] = {n, Word(x.data()), Word(&at)};
+  kernel->Launch(2, words, 0, 1, &status);
+  EXPECT_EQ(at, 9000);
+  x[20000] = NAN;
+  kernel->Launch(3, words, 0, 1, &status);
+  EXPECT_EQ(at, 20000);
+  EXPECT_EQ(kernel->race(), "");
+}
+
+TEST(CudaTest, ColumnsAreReducedInTilesAndSplitWhereTheyAreLong) {
+  const KernelSpec spec = ParseOrDie(kColumnSum);
+  EXPECT_EQ(CudaScheduleFor(spec).kind, CudaSchedule::kColumns);
+  EXPECT_EQ(CudaLaunchFor(spec, "k").stages.size(), 2);
+  for (int rows : {0, 1, 32, 33, 1024, 1025, 2500}) {
+    for (int columns : {1, 31, 33}) {
+      std::vector<float> x(rows * columns), out(columns);
+      for (int i = 0; i < rows * columns; ++i) x[i] = 1.0f / (1 + i % 89);
+      ExpectNear(spec, {columns, rows, Word(x.data()), columns, 0}, 4, out, 2, 2e-7f);
+    }
+  }
+}
+
+TEST(CudaTest, ColumnsOfSeveralMatricesHaveTheirOwnSums) {
+  const KernelSpec spec = ParseOrDie(R"(
+kernel parallel=2 reduction=1 vector=1 sequential=0
+param float32 r [any,unit,any] alias=-1
+param float32 w [any,unit,zero] alias=-1
+%0 = load.p0 float32
+%1 = reduce.sum float32 %0
+%2 = store.p1 float32 %1
+inner 0 1
+outer 2
+)");
+  const int matrices = 3, columns = 40;
+  for (int rows : {50, 1100}) {
+    std::vector<float> x(matrices * rows * columns), out(matrices * columns);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = 1.0f / (1 + i % 89);
+    ExpectNear(spec, {matrices, columns, rows, Word(x.data()), rows * columns, columns, 0, columns}, 6, out, 2, 2e-7f);
+  }
+}
+
+TEST(CudaTest, ATransposeGoesThroughSharedMemoryInTiles) {
+  // out[i, j, k] = x[k, j, i] * y[k], where i of x and k of the others are contiguous.
+  const KernelSpec spec = ParseOrDie(R"(
+kernel parallel=3 reduction=0 vector=2 sequential=0
+param float32 r [unit,any,any] alias=-1
+param float32 r [zero,zero,unit] alias=-1
+param float32 w [any,any,unit] alias=-1
+%0 = load.p0 float32
+%1 = load.p1 float32
+%2 = mul float32 %0 %1
+%3 = store.p2 float32 %2
+outer 0 1 2 3
+)");
+  EXPECT_EQ(CudaScheduleFor(spec).tile_dim, 0);
+  EXPECT_THAT(*PrintCudaIr(spec, "k"), HasSubstr("k_tile0"));
+  for (int a : {3, 16, 33, 65}) {
+    for (int c : {15, 32, 70}) {
+      const int b = 2;
+      std::vector<float> x(a * b * c), y(c, 3), out(a * b * c);
+      for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+      ExpectNear(spec, {a, b, c, Word(x.data()), a, a * b, Word(y.data()), 0, b * c, c}, 7, out, 3, 0);
+    }
+  }
+}
+
+TEST(CudaTest, BFloat16IsRoundedToNearestEvenInOneInstruction) {
+  const KernelSpec spec = ParseOrDie(R"(
+kernel parallel=1 reduction=0 vector=0 sequential=0
+param float32 r [unit] alias=-1
+param bfloat16 w [unit] alias=-1
+%0 = load.p0 float32
+%1 = cast bfloat16 %0
+%2 = store.p1 bfloat16 %1
+outer 0 1 2
+)");
+  // 1 + 2^-8 and 1 + 3 * 2^-8 are halfway; the smallest denormal of bfloat16 is 2^-133.
+  const float x[] = {1 + 1.0f / 256, 1 + 3.0f / 256, INFINITY, 3.4e38f, std::ldexp(1.0f, -133), -0.0f};
+  uint16_t out[6] = {};
+  auto kernel = Emulate(spec);
+  int64_t status = 0;
+  const int64_t words[] = {6, Word(x), Word(out)};
+  kernel->Launch(1, words, 0, 6, &status);
+  EXPECT_THAT(out, testing::ElementsAre(0x3f80, 0x3f82, 0x7f80, 0x7f80, 1, 0x8000));
+  EXPECT_THAT(*CompileToPtx(spec, Target::kSm90, "k"), HasSubstr("cvt.rn.bf16"));
+  // sm_75 has no such instruction.
+  EXPECT_THAT(*CompileToPtx(spec, Target::kSm75, "k"), Not(HasSubstr("cvt.rn.bf16")));
 }
 
 TEST(CudaTest, NanAndInfinityGoThroughARowsReductions) {
@@ -171,7 +321,6 @@ outer 2
 
 TEST(CudaTest, TheErrorOfALongSumDoesNotGrow) {
   const KernelSpec spec = ParseOrDie(kColumnSum);
-  EXPECT_EQ(CudaScheduleFor(spec).kind, CudaSchedule::kPoints);
   // 0.1 added 100,000 times in float32 has a relative error of 1e-3.
   const int n = 100000;
   std::vector<float> x(2 * n, 0.1f), out(2);
@@ -179,17 +328,24 @@ TEST(CudaTest, TheErrorOfALongSumDoesNotGrow) {
 }
 
 TEST(CudaTest, TheBitsDoNotDependOnTheGrid) {
-  const KernelSpec spec = ParseOrDie(kSoftmax);
-  const int rows = 7, n = 500;
-  std::vector<float> x(rows * n), one(rows * n), many(rows * n);
-  for (int i = 0; i < rows * n; ++i) x[i] = std::sin(0.37f * i) * 5;
-  auto kernel = Emulate(spec);
-  int64_t status = 0;
-  for (auto [grid, out] : {std::pair(1, &one), std::pair(5, &many)}) {
-    const int64_t words[] = {rows, n, Word(x.data()), n, Word(out->data()), n};
-    kernel->Launch(grid, words, 0, rows, &status);
-  }
-  EXPECT_EQ(std::memcmp(one.data(), many.data(), one.size() * sizeof(float)), 0);
+  const auto expect_equal = [](const char* text, int tiles, int n, size_t results,
+                               const std::function<std::vector<int64_t>(const float* x, float* out)>& words) {
+    const KernelSpec spec = ParseOrDie(text);
+    std::vector<float> x(tiles * n), one(results), many(results);
+    for (int i = 0; i < tiles * n; ++i) x[i] = std::sin(0.37f * i) * 5;
+    auto kernel = Emulate(spec);
+    int64_t status = 0;
+    kernel->Launch(1, words(x.data(), one.data()).data(), 0, tiles, &status);
+    kernel->Launch(5, words(x.data(), many.data()).data(), 0, tiles, &status);
+    EXPECT_EQ(one, many) << text;
+  };
+  expect_equal(kSoftmax, 7, 500, 3500, [](const float* x, float* out) -> std::vector<int64_t> {
+    return {7, 500, Word(x), 500, Word(out), 500};
+  });
+  expect_equal(kSumOfAll, 1, 30000, 1,
+               [](const float* x, float* out) -> std::vector<int64_t> { return {30000, Word(x), Word(out)}; });
+  expect_equal(kColumnSum, 40, 1500, 40,
+               [](const float* x, float* out) -> std::vector<int64_t> { return {40, 1500, Word(x), 40, Word(out)}; });
 }
 
 // x.index_add_(0, i, y) of one dim, as the fuser writes it.
@@ -314,8 +470,9 @@ TEST(CudaTest, WhatNothingOrdersIsFound) {
     kernel->Launch(2, words.data(), 0, tiles, &status);
     return kernel->race();
   };
-  std::vector<float> x(1024, 1), y(1024);
-  // All points store to the same address.
+  std::vector<float> x(1024), y(1024);
+  for (int i = 0; i < 1024; ++i) x[i] = static_cast<float>(i);
+  // All points store to the same address, but only different values race.
   constexpr char kOnePlace[] = R"(
 kernel parallel=1 reduction=0 vector=-1 sequential=0
 param float32 r [unit] alias=-1
@@ -325,6 +482,8 @@ param float32 w [zero] alias=-1
 outer 0 1
 )";
   EXPECT_THAT(race(kOnePlace, {2, Word(x.data()), Word(y.data())}, 2), HasSubstr("two writes"));
+  const std::vector<float> ones(2, 1);
+  EXPECT_EQ(race(kOnePlace, {2, Word(ones.data()), Word(y.data())}, 2), "");
   // Threads of two blocks: point 256 is the second one's.
   constexpr char kNeighbour[] = R"(
 kernel parallel=1 reduction=0 vector=-1 sequential=0
@@ -376,7 +535,7 @@ TEST(CudaTest, BarriersAndShufflesAreThereWhereThreadsShareAPoint) {
   EXPECT_THAT(rows, HasSubstr("llvm.nvvm.shfl.sync.down.i32"));
   EXPECT_THAT(rows, HasSubstr("llvm.nvvm.barrier.cta.sync.aligned.all"));
   EXPECT_THAT(rows, HasSubstr("__nv_expf"));
-  const std::string points = *PrintCudaIr(ParseOrDie(kColumnSum), "kernel");
+  const std::string points = *PrintCudaIr(ParseOrDie(kPointwise), "kernel");
   EXPECT_THAT(points, Not(HasSubstr("shfl")));
   EXPECT_THAT(points, Not(HasSubstr("barrier")));
 }

@@ -1,5 +1,8 @@
 // Tests that need the CUDA toolkit: libdevice linked in, PTX assembled by ptxas. They are skipped where there is no
 // toolkit.
+#include <map>
+#include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -9,6 +12,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "smelt/codegen/cuda_tools.h"
+#include "smelt/codegen/kernel_cache.h"
+#include "smelt/codegen/kernel_record.h"
 #include "smelt/codegen/kernel_testing.h"
 #include "smelt/codegen/llvm_cuda.h"
 
@@ -60,6 +65,9 @@ TEST(CudaToolkitTest, KernelsOfAGraphAreOneCubinForEachArchitecture) {
     auto image = LinkCudaImage(pointers, RunPtxas);
     ASSERT_TRUE(image.ok()) << image.status();
     EXPECT_TRUE(image->is_cubin);
+    // The same kernels as PTX, a string that ends in a zero.
+    EXPECT_THAT(image->ptx, HasSubstr(absl::StrCat(".target ", Name(t))));
+    EXPECT_EQ(image->ptx.find('\0'), image->ptx.size() - 1);
     EXPECT_TRUE(absl::StartsWith(image->image.bytes,
                                  "\x7f"
                                  "ELF"));
@@ -69,8 +77,40 @@ TEST(CudaToolkitTest, KernelsOfAGraphAreOneCubinForEachArchitecture) {
   }
 }
 
+// Keeps records as a shared server does.
+class Records : public KernelStore {
+ public:
+  std::optional<std::string> Get(const std::string& key) override {
+    auto it = records.find(key);
+    return it == records.end() ? std::nullopt : std::optional<std::string>(it->second);
+  }
+  void Put(const std::string& key, const std::string& record) override { records[key] = record; }
+  std::map<std::string, std::string> records;
+};
+
+TEST(CudaToolkitTest, ACubinIsAssembledOnceAndThenComesFromTheCache) {
+  auto store = std::make_shared<Records>();
+  const auto assemble = [&](const std::string& ptx) {
+    auto cache = KernelCache::Create({.mode = CacheMode::kOff, .store = store});
+    return (*cache)->GetOrAssemble(ptx, Target::kSm90);
+  };
+  auto ptx = CompileToPtx(Unary("neg", "float32"), Target::kSm90, "k");
+  ASSERT_TRUE(ptx.ok()) << ptx.status();
+  EXPECT_EQ(*assemble(*ptx), *RunPtxas(*ptx, Target::kSm90));
+  ASSERT_EQ(store->records.size(), 1);
+  // Other bytes under the same key show that the second answer is not ptxas's.
+  std::string& record = store->records.begin()->second;
+  const std::string key_text(DecodeKernelRecord(record)->key_text);
+  record = EncodeKernelRecord(key_text, "from the cache");
+  EXPECT_EQ(*assemble(*ptx), "from the cache");
+  EXPECT_EQ(*assemble(*ptx + "\n"), *RunPtxas(*ptx, Target::kSm90));
+  // What ptxas refuses is not kept.
+  EXPECT_FALSE(assemble("no PTX").ok());
+  EXPECT_EQ(store->records.size(), 2);
+}
+
 TEST(CudaToolkitTest, PtxasTakesEveryRandomKernel) {
-  for (Target t : kTargets) {
+  for (Target t : {Target::kSm75, Target::kSm90, Target::kSm120}) {
     std::vector<KernelObject> objects;
     for (int seed = 1; seed <= 25; ++seed) {
       std::mt19937_64 rng(seed);
