@@ -253,9 +253,10 @@ void AliasDb::State::Build() {
   }
   // Building pays for the first edits.
   if (rebuilds == 0 && alias_internal::solved_at_once >= 0) {
-    credit = 2 * (AllSteps() - steps_before);
+    credit = cache_credit = 2 * (AllSteps() - steps_before);
     move_credit = kMovesPerBuild * (AllSteps() - steps_before);
   }
+  just_built = true;
   dirty = geometry_changed = reach_changed = true;
 }
 
@@ -400,6 +401,7 @@ void AliasDb::State::DropCaches() {
     geoms.clear();
     ++geom_epoch;
     write_spans.clear();
+    geoms_are_first = std::exchange(just_built, false);
   }
   if (reach_changed || geometry_changed) {
     reach_at_any_time.clear();

@@ -20,6 +20,10 @@ bool AliasDb::State::Affords(int64_t steps_to_come) const {
   return steps_to_come <= credit || g.num_nodes() <= alias_internal::solved_at_once;
 }
 
+bool AliasDb::State::AffordsCache(int64_t steps_to_come) const {
+  return steps_to_come <= cache_credit || g.num_nodes() <= alias_internal::solved_at_once;
+}
+
 void AliasDb::State::Spend(int64_t steps_to_come) {
   if (monotone || overdrawn) return;
   if (!Affords(steps_to_come)) overdrawn = keeps_freed = stale = true;

@@ -19,6 +19,7 @@ void AliasDb::State::PaidByEdit() {
   ++edits;
   paid += kPaidByEdit;
   credit += kStepsOfEdit;
+  cache_credit += kStepsOfEdit;
 }
 
 // A view may lie elsewhere in the same storage, and what says where (a list of sizes) may be, or no longer be, for

@@ -17,7 +17,33 @@ using alias_internal::ObjectOf;
 using alias_internal::SetPool;
 using alias_internal::UnwrapOptional;
 
+namespace {
+
+// Returns whether the geometry states an expression that the base's does not state at the same place.
+bool AddsExpressions(const Geom& geom, const Geom& base) {
+  const auto is_new = [](const Expr& e, const Expr* old) { return !e.IsConstant() && (old == nullptr || e != *old); };
+  const auto at = [](const std::vector<Expr>& all, size_t i) { return i < all.size() ? &all[i] : nullptr; };
+  if (is_new(geom.geometry.offset, &base.geometry.offset)) return true;
+  for (size_t i = 0; i < geom.geometry.sizes.size(); ++i) {
+    if (is_new(geom.geometry.sizes[i], at(base.geometry.sizes, i))) return true;
+  }
+  for (const Interval& i : geom.box) {
+    const auto old = absl::c_find_if(base.box, [&](const Interval& b) { return b.key == i.key; });
+    const auto bound = [&](const std::optional<Expr> Interval::* which) {
+      const bool known = old != base.box.end() && ((*old).*which).has_value();
+      return (i.*which).has_value() && is_new(*(i.*which), known ? &*((*old).*which) : nullptr);
+    };
+    if (bound(&Interval::lo) || bound(&Interval::hi)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+// After an edit has dropped the geometries, a few are made for nothing. Edits pay for the others.
 const Geom& AliasDb::State::GeomOf(uint32_t object) {
+  constexpr size_t kFreeGeoms = 256;
+  constexpr int64_t kStepsOfGeom = 8;
   // A chain of views may be long, so its start comes first, without recursion.
   if (HasGeom(object)) return geoms[geom_of[object].index];
   if (geom_of.size() < objects.size()) geom_of.resize(objects.size());
@@ -55,15 +81,25 @@ const Geom& AliasDb::State::GeomOf(uint32_t object) {
         }
       }
     }
-    if (base != 0 && base != o && !HasGeom(base) && todo.size() < objects.size() + 1) {
-      todo.push_back(base);
-      continue;
+    // A view of itself, by way of others, may lie anywhere in its storage, and so may one for which nobody has paid.
+    bool cut = false;
+    if (base != 0 && base != o && !HasGeom(base)) {
+      if (geom_of.size() < objects.size()) geom_of.resize(objects.size());
+      cut = geom_of[base].open || (!geoms_are_first && geoms.size() + todo.size() > kFreeGeoms &&
+                                   !AffordsCache(kStepsOfGeom * static_cast<int64_t>(todo.size() + 1)));
+      if (!cut) {
+        geom_of[o].open = true;
+        todo.push_back(base);
+        continue;
+      }
     }
     todo.pop_back();
     Geom geom;
     // A view that an earlier iteration made of a base with other dimensions.
-    const bool of_another = base_is_old && base != 0 && base != o && geoms[geom_of[base].index].space_varies;
-    if (base != 0 && base != o && !of_another && objects[base].storage == obj.storage) {
+    const bool of_another = !cut && base_is_old && base != 0 && base != o && geoms[geom_of[base].index].space_varies;
+    if (cut) {
+      geom.storage = DistinctStorage(obj.storage);
+    } else if (base != 0 && base != o && !of_another && objects[base].storage == obj.storage) {
       const Value& value = g.value(obj.def);
       const Object& b = objects[base];
       // A view that was taken before somebody changed the geometry of its base stays where it was.
@@ -73,6 +109,7 @@ const Geom& AliasDb::State::GeomOf(uint32_t object) {
         ApplyView(o, value.def, MakeGeom(base, true), base, false, &geom);
       } else {
         ApplyView(o, value.def, geoms[geom_of[base].index], base, GeometryChanges(base), &geom);
+        if (AddsExpressions(geom, geoms[geom_of[base].index])) ++geom.expressions;
       }
     } else if (joined.valid()) {
       ApplyView(o, g.value(obj.def).def, GeomOfJoined(joined), 0, false, &geom);
@@ -81,9 +118,11 @@ const Geom& AliasDb::State::GeomOf(uint32_t object) {
     } else {
       geom = MakeGeom(o);
     }
-    // A chain of views that goes on and on adds an interval or a dimension each: then it may lie anywhere.
+    // A chain of views that goes on and on adds an interval, a dimension or a term each: then it may lie anywhere.
     constexpr size_t kManyIntervals = 16, kManyDims = 64;
-    if (geom.box.size() > kManyIntervals || geom.front.size() > kManyDims || geom.geometry.sizes.size() > kManyDims) {
+    constexpr uint32_t kManyExpressions = 16;
+    if (geom.box.size() > kManyIntervals || geom.front.size() > kManyDims || geom.geometry.sizes.size() > kManyDims ||
+        geom.expressions > kManyExpressions) {
       const uint32_t storage = geom.storage;
       geom = Geom();
       geom.storage = storage;
@@ -102,6 +141,9 @@ const Geom& AliasDb::State::GeomOf(uint32_t object) {
     if (geom_of.size() < objects.size()) geom_of.resize(objects.size());
     geom_of[o] = GeomSlot(geom_epoch, static_cast<uint32_t>(geoms.size()), geom);
     geoms.push_back(std::move(geom));
+    if (!geoms_are_first && geoms.size() > kFreeGeoms) {
+      cache_credit = std::max<int64_t>(0, cache_credit - kStepsOfGeom);
+    }
   }
   return geoms[geom_of[object].index];
 }
@@ -163,19 +205,22 @@ bool AliasDb::State::IsInjective(SetId handles) {
   return true;
 }
 
+// Returns the only storage of the set, if it is one that the database distinguishes; else 0.
+uint32_t AliasDb::State::DistinctStorage(SetId storages) const {
+  if (!SetPool::IsSingle(storages)) return 0;
+  const uint32_t storage = ObjectOf(SetPool::SingleRef(storages));
+  const Kind kind = objects[storage].kind;
+  return kind == Kind::kUnknown || kind == Kind::kSummary || kind == Kind::kMade ? 0 : storage;
+}
+
 // Makes the geometry of an object that is not a view of something known. `as_made` means before anybody changed its
 // geometry.
 Geom AliasDb::State::MakeGeom(uint32_t object, bool as_made) {
   Geom out;
   const Object& o = objects[object];
-  if (!SetPool::IsSingle(o.storage) || !o.tensor) return out;
-  const uint32_t storage = ObjectOf(SetPool::SingleRef(o.storage));
-  out.storage = storage;
-  const Kind kind = objects[storage].kind;
-  if (kind == Kind::kUnknown || kind == Kind::kSummary || kind == Kind::kMade) {
-    out.storage = 0;
-    return out;
-  }
+  if (!o.tensor) return out;
+  const uint32_t storage = out.storage = DistinctStorage(o.storage);
+  if (storage == 0) return out;
   if (!as_made && GeometryChanges(object)) return out;  // anywhere in its storage
   const bool whole = storage == object;
   Type type = TypeOfObject(object);

@@ -23,14 +23,13 @@ namespace {
 
 constexpr int kMaxDepth = 16;
 constexpr int kManyTerms = 32;  // of one number
+constexpr size_t kManyNumbers = 64;
 constexpr int kLongChain = 64;  // of nodes that return their argument
 
 // The name of a symbol for the value itself, which no symbol of the graph can have.
 std::string NameOf(ValueId v) { return absl::StrCat("%", v.index, ".", v.generation); }
 
 bool IsInt(const Graph& g, ValueId v) { return g.value(v).type.kind() == TypeKind::kInt; }
-
-std::string TextOf(const std::optional<Expr>& e) { return e ? e->ToString() : "?"; }
 
 }  // namespace
 
@@ -83,6 +82,11 @@ std::optional<Expr> AliasDb::State::IntOf(ValueId v, int depth, int* left) {
 }
 
 std::optional<std::vector<Expr>> AliasDb::State::IntsOf(ValueId v) {
+  // No tensor has so many dimensions, and of so many pieces each would add up the sizes of those before it.
+  const Node& made = g.node(g.value(v).def);
+  const Attribute* constant = made.FindAttribute("value");
+  const auto* const numbers = constant != nullptr ? std::get_if<std::vector<int64_t>>(constant) : nullptr;
+  if (made.inputs.size() > kManyNumbers || (numbers != nullptr && numbers->size() > kManyNumbers)) return std::nullopt;
   if (std::optional<std::vector<Expr>> known = GetIntListExpr(g, v)) return known;
   const std::optional<std::vector<ValueId>> elements = GetListElements(g, v);
   if (!elements) return std::nullopt;
@@ -108,8 +112,7 @@ std::optional<Expr> AliasDb::State::PositionOf(const Expr& bound, int64_t key, c
   // A view in a loop has other sizes in each iteration.
   const bool in_loop = objects[object].loop != 0 || OutermostLoop(n).valid();
   if (in_loop && (limited != nullptr || base.space_parent != 0)) return std::nullopt;
-  const std::string where =
-      limited == nullptr ? absl::StrCat("of ", base.space) : absl::StrCat("of view ", object, " ", TextOf(limited->lo));
+  const std::string where = limited == nullptr ? absl::StrCat("of ", base.space) : absl::StrCat("of view ", object);
   return Expr::Symbol(absl::StrCat("position ", bound.ToString(), " in ", key, " ", where));
 }
 

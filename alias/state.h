@@ -184,6 +184,7 @@ struct Geom {
   std::vector<Expr> sizes;  // if rank >= 0 and they are known
   bool has_sizes = false;
   std::optional<DType> dtype;
+  uint32_t expressions = 0;  // of the views that lead here: how many added one
   // Geometries of one frame state their places in the same terms. 0 if nothing is known exactly.
   uint8_t Frame() const { return exact ? 1 + (absolute ? 1 : 0) + (item_known ? 2 : 0) : 0; }
 };
@@ -319,6 +320,7 @@ struct AliasDb::State {
   // Each edit pays for some steps, as building has paid for the first ones. When they are used up, what the edits still
   // make necessary is done without taking anything away: then no set changes more often than its bound allows.
   int64_t credit = 0;               // in steps
+  int64_t cache_credit = 0;         // the same for geometries and spans of writes that are dropped and needed again
   bool overdrawn = false;           // until the queue is empty: sets, storages and contents only grow
   bool keeps_freed = false;         // since the last rebuild it was overdrawn: sets may hold what is gone
   bool options_distrusted = false;  // some node changes a geometry: types of arguments do not tell what a view is
@@ -351,6 +353,7 @@ struct AliasDb::State {
     uint32_t space = 0;
     uint8_t frame = 0;  // Geom::Frame
     bool has_box = false, space_injective = false, space_varies = false;
+    bool open = false;         // the geometries of what it is a view of are being made
     bool is_interval = false;  // the box is one interval of constants, in a space whose indices are different bytes
     int32_t key = 0, lo = 0, hi = 0;  // that interval
     GeomSlot() = default;
@@ -359,6 +362,7 @@ struct AliasDb::State {
   std::vector<GeomSlot> geom_of;  // by object; valid if of this epoch
   std::deque<alias_internal::Geom> geoms;
   uint32_t geom_epoch = 1;
+  bool just_built = false, geoms_are_first = false;  // no geometry has been dropped since all was built
   absl::flat_hash_map<uint32_t, alias_internal::WriteSpans> write_spans;  // by list
   std::vector<alias_internal::SetSummary> set_summaries;                  // by set
   uint64_t summary_epoch = 1, summary_geom_epoch = 0, summary_changes = 0;
@@ -385,6 +389,7 @@ struct AliasDb::State {
   void PaidByEdit();
   int64_t AllSteps() const { return steps + tree.steps() + sets.steps() + writes.steps() + reads.steps(); }
   bool Affords(int64_t steps_to_come) const;
+  bool AffordsCache(int64_t steps_to_come) const;
   void Spend(int64_t steps_to_come);  // for an edit; from where it cannot afford that, sets only grow
   int64_t CostOf(NodeId n, const std::vector<uint32_t>* changed) const;
   void NoteGeometry(NodeId n);  // an edit of n may change geometries
@@ -561,7 +566,7 @@ struct AliasDb::State {
   const Type& TypeOfAccess(const Access& w) const;  // of the argument by which it happens
   // --- has_writers (written.cc) ---
   bool Written(ValueId v, bool in_scope_only);
-  const alias_internal::WriteSpans& SpansOf(uint32_t list);  // follows the list from then on
+  const alias_internal::WriteSpans* SpansOf(uint32_t list);  // follows the list from then on; null: not paid for
   bool IsPlain(Ref r) const;                                 // as SetSummary::plain, of one
   bool IsPlainSet(SetId set) { return sets.IsSingle(set) ? IsPlain(sets.SingleRef(set)) : SummaryOfSet(set).plain; }
   const alias_internal::SetSummary& SummaryOfSet(SetId set);  // of more than one
@@ -592,6 +597,7 @@ struct AliasDb::State {
   bool HasGeom(uint32_t object) const { return object < geom_of.size() && geom_of[object].epoch == geom_epoch; }
   alias_internal::Geom MakeGeom(uint32_t object, bool as_made = false);
   alias_internal::Geom GeomOfJoined(ValueId v);
+  uint32_t DistinctStorage(SetId storages) const;
   bool IsInjective(SetId handles);
   bool GeometryMayChangeBefore(uint32_t object, NodeId n);
   void ApplyView(uint32_t object, NodeId n, const alias_internal::Geom& base, uint32_t base_object, bool base_changes,

@@ -417,6 +417,70 @@ void AliasDb::State::PlaceInStorage(const Node& node, const Geom& base, Geom* ou
   out->geometry.offset = *offset;
 }
 
+namespace {
+
+// One of the pieces that a node takes along a dimension of known length.
+struct Pieces {
+  ViewShape shape;
+  size_t dim;
+  int64_t length, piece;
+  std::optional<int64_t> said;  // how many pieces, or how long each
+  bool is_split = false;        // how long
+  int64_t count = 0;
+};
+
+// Returns nothing if the node takes no pieces, or if the dimension's length is not known.
+std::optional<Pieces> PiecesOf(const AliasDb::State& s, const Node& node, const SymbolicGeometry& base, int piece) {
+  const ViewOp* const view = ViewOpOf(node);
+  Pieces out;
+  out.shape = view != nullptr ? view->shape : ViewShape::kUnknown;
+  if (out.shape != ViewShape::kUnbind && out.shape != ViewShape::kSplit && out.shape != ViewShape::kPieces) {
+    return std::nullopt;
+  }
+  const size_t dim_arg = out.shape == ViewShape::kUnbind ? 1 : 2;
+  std::optional<int64_t> dim = dim_arg < node.inputs.size() ? s.ConstantInt(node.inputs[dim_arg]) : std::nullopt;
+  const int64_t rank = static_cast<int64_t>(base.sizes.size());
+  if (dim && *dim < 0) *dim += rank;
+  if (!dim || *dim < 0 || *dim >= rank || !base.sizes[*dim].IsConstant()) return std::nullopt;
+  out.dim = static_cast<size_t>(*dim);
+  out.length = *base.sizes[*dim].Constant();
+  out.piece = piece;
+  out.is_split = out.shape == ViewShape::kSplit && node.op.overload() == "Tensor";
+  if (out.shape == ViewShape::kUnbind) {
+    out.count = out.length;
+    return out;
+  }
+  out.said = s.ConstantInt(node.inputs[1]);
+  if (!out.said) {
+    out.count = static_cast<int64_t>(s.g.node(s.g.value(node.inputs[1]).def).inputs.size());
+  } else if (*out.said > 0) {
+    out.count = out.is_split ? out.length / *out.said + 1 : *out.said;
+  }
+  return out;
+}
+
+// Returns the place of one of very many pieces. The view rules place all pieces at once, and each piece asks for itself.
+// Nothing: it is not known.
+std::optional<SymbolicGeometry> PlaceOfPiece(const Node& node, const SymbolicGeometry& base, const Pieces& p) {
+  SymbolicGeometry out = base;
+  if (p.piece < 0) return std::nullopt;
+  if (p.shape == ViewShape::kUnbind) {
+    if (p.piece >= p.length) return std::nullopt;
+    out.offset = base.offset + base.strides[p.dim] * p.piece;
+    out.sizes.erase(out.sizes.begin() + static_cast<std::ptrdiff_t>(p.dim));
+    out.strides.erase(out.strides.begin() + static_cast<std::ptrdiff_t>(p.dim));
+    return out;
+  }
+  if (!p.said || p.length <= 0 || !(p.is_split || node.op.name() == op::kChunk)) return std::nullopt;
+  const int64_t each = p.is_split ? *p.said : (p.length - 1) / *p.said + 1;
+  if (p.piece > (p.length - 1) / each) return std::nullopt;
+  out.offset = base.offset + base.strides[p.dim] * (each * p.piece);
+  out.sizes[p.dim] = Expr(std::min(each, p.length - each * p.piece));
+  return out;
+}
+
+}  // namespace
+
 // Places the view by the view rules, from the place of the base.
 void AliasDb::State::PlaceExactly(uint32_t object, NodeId n, const Geom& base, int piece, Geom* out) {
   const Node& node = g.node(n);
@@ -424,8 +488,12 @@ void AliasDb::State::PlaceExactly(uint32_t object, NodeId n, const Geom& base, i
   if (!call.ok()) return;
   const Value& value = g.value(objects[object].def);
   std::optional<SymbolicGeometry> found;
+  constexpr int64_t kManyPieces = 64;
+  const std::optional<Pieces> pieces = PiecesOf(*this, node, base.geometry, piece);
   if (node.op.full() == op::kSmeltView) {
     found = SaidGeometry(node, value.type, base.geometry.dtype);
+  } else if (pieces && pieces->count > kManyPieces) {
+    found = PlaceOfPiece(node, base.geometry, *pieces);
   } else if (absl::StatusOr<ViewMeaning> meaning = BuildView(*call, base.geometry, g.symbols); meaning.ok()) {
     const size_t which = piece >= 0 ? piece : meaning->is_list ? SIZE_MAX : value.def_index;
     if (which < meaning->outputs.size()) found = std::move(meaning->outputs[which]);

@@ -29,8 +29,17 @@ constexpr uint32_t kLongList = 16;
 
 }  // namespace
 
-const alias_internal::WriteSpans& AliasDb::State::SpansOf(uint32_t list) {
-  const auto [it, inserted] = write_spans.try_emplace(list);
+const alias_internal::WriteSpans* AliasDb::State::SpansOf(uint32_t list) {
+  auto it = write_spans.find(list);
+  const bool known = it != write_spans.end() && it->second.version == writes.Version(list);
+  // Sorting a write and placing its handle take some steps.
+  constexpr int64_t kStepsOfWrite = 8;
+  if (!known && !(it == write_spans.end() && geoms_are_first)) {
+    const int64_t cost = kStepsOfWrite * writes.Size(list);
+    if (!AffordsCache(cost)) return nullptr;
+    cache_credit = std::max<int64_t>(0, cache_credit - cost);
+  }
+  if (it == write_spans.end()) it = write_spans.try_emplace(list).first;
   WriteSpans& out = it->second;
   // Returns the interval that the write covers, if it is of one dimension; the first such write decides which.
   const auto span_of = [&](uint32_t record) -> std::optional<WriteSpans::Span> {
@@ -52,7 +61,7 @@ const alias_internal::WriteSpans& AliasDb::State::SpansOf(uint32_t list) {
   const auto position_of = [&](uint32_t record) { return writes.at(record).position; };
   const WriteSpans::Source source = {span_of, is_before, position_of};
   const int64_t before = out.steps();
-  if (inserted || out.version != writes.Version(list)) {
+  if (!known) {
     out = WriteSpans();
     out.version = writes.Version(list);
     std::vector<uint32_t> all;
@@ -65,7 +74,7 @@ const alias_internal::WriteSpans& AliasDb::State::SpansOf(uint32_t list) {
     out.Settle(source);
     steps += out.steps() - before;
   }
-  return out;
+  return &out;
 }
 
 bool AliasDb::State::IsPlain(Ref r) const {
@@ -223,7 +232,9 @@ class WriteSearch {
         if (!found.has_value() || tired_) {
           looks_ = alias_internal::Looks();
           tired_ = false;
-          found = FindNear(s_.SpansOf(list), r);
+          const WriteSpans* const spans = s_.SpansOf(list);
+          if (spans == nullptr) return true;
+          found = FindNear(*spans, r);
         }
       }
       if (found.has_value() ? *found : FindFromTheEnd(list, r)) return true;
