@@ -920,7 +920,7 @@ int64_t Ask(const AliasDb& db, ValueId a, ValueId b) {
 }  // namespace
 
 std::vector<Family> NamedFamilies() {
-  return {
+  std::vector<Family> out = {
       {"branches_write_fresh", BranchesWriteFresh},
       {"diamonds", Diamonds},
       {"diamonds_keep", DiamondsKeep},
@@ -984,6 +984,8 @@ std::vector<Family> NamedFamilies() {
       {"inputs_written", InputsWritten},
       {"random_numbers", RandomNumbers},
   };
+  for (Family& family : CombinedFamilies()) out.push_back(std::move(family));
+  return out;
 }
 
 Family TiledFamily(uint64_t seed) {

@@ -21,6 +21,8 @@ struct Family {
 };
 // Returns the families that are written by hand, in a stable order.
 std::vector<Family> NamedFamilies();
+// Those of them that combine several things (combined_families.cc).
+std::vector<Family> CombinedFamilies();
 // A family that repeats a random tile: a few nested statements over a few values, lists, tuples and dictionaries that
 // flow from each tile to the next.
 Family TiledFamily(uint64_t seed);
