@@ -268,15 +268,18 @@ int RunBench(const CommandLine& line) {
     return code;
   };
   if (const absl::Status s = LoadOperatorLibraries(line); !s.ok()) return fail(s, ExitCodeOf(s));
+  progress.Doing(absl::StrCat("loading ", line.positional()[0]));
   auto program = Program::Load(line.positional()[0], {.threads = static_cast<int>(threads)});
-  if (!program.ok()) return fail(program.status(), LoadExitCodeOf(program.status()));
+  if (!program.ok())
+    return fail(WithHowToCompile(program.status(), line.positional()[0]), LoadExitCodeOf(program.status()));
   std::vector<Row> rows;
   const auto run = [&]() -> absl::Status {
     SMELT_ASSIGN_OR_RETURN(const auto maker, ArgumentMaker::Create(line.positional()[0], *program, source));
     for (const std::string& warning : maker->warnings()) progress.Say(absl::StrCat("warning: ", warning));
     for (size_t i = 0; i < sizes.size(); ++i) {
+      // A single row says nothing about how much of it is done.
       progress.Doing(sizes[i].empty() ? "measuring" : absl::StrCat("measuring ", SizesText(sizes[i])),
-                     static_cast<int64_t>(i), static_cast<int64_t>(sizes.size()));
+                     static_cast<int64_t>(i), sizes.size() > 1 ? static_cast<int64_t>(sizes.size()) : 0);
       SMELT_ASSIGN_OR_RETURN(rows.emplace_back(), MeasureRow(*program, *maker, sizes[i], plan));
     }
     return absl::OkStatus();

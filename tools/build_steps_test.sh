@@ -68,7 +68,7 @@ grep -qF 'InField("output \"linear_1\"", o0.status())' kv.cc || fail "$(cat kv.c
 "$smelt" cc d.smb --namespace=d --include=d.h --header=d.h --source=d.cc || failed=1
 grep -qF 'smelt::TensorOf<float, smelt::kAnySize' d.h || fail "$(cat d.h)"
 grep -qF 'kBundlePath' d.h || fail "$(cat d.h)"
-expect 3 'no name of a C' "$smelt" cc a.smb --namespace=class --include=x.h --header=x.h --source=x.cc
+expect 2 'namespace such as my::models' "$smelt" cc a.smb --namespace=class --include=x.h --header=x.h --source=x.cc
 
 # Reports: of the same bundles the same page.
 "$smelt" report a.smb d.smb -o one.html && "$smelt" report b.smb d.smb -o two.html || failed=1

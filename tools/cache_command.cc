@@ -120,7 +120,8 @@ int Explain(const std::vector<EntryInfo>& entries, const std::string& wanted, bo
     found = &e;
   }
   if (found == nullptr) {
-    std::fprintf(stderr, "smelt cache explain: no entry's key begins with %s\n", wanted.c_str());
+    std::fprintf(stderr, "smelt cache explain: no entry's key begins with %s; smelt cache explain lists all entries\n",
+                 wanted.c_str());
     return kExitUsage;
   }
   std::vector<KeyDifference> parts;
@@ -155,7 +156,9 @@ int RunCache(const CommandLine& line) {
   const size_t most = verb == "explain" ? 2 : 1;
   absl::Status usage;
   if (verb != "stats" && verb != "explain" && verb != "verify" && verb != "clear") {
-    usage = absl::InvalidArgumentError(absl::StrCat("\"", verb, "\": stats, explain, verify or clear expected"));
+    const std::string meant = ClosestWord(verb, FindCommand("cache")->words);
+    usage = absl::InvalidArgumentError(absl::StrCat("\"", verb, "\": stats, explain, verify or clear expected",
+                                                    meant.empty() ? "" : absl::StrCat("; did you mean ", meant, "?")));
   } else if (line.positional().size() > most) {
     usage = absl::InvalidArgumentError(absl::StrCat("\"", line.positional()[most], "\" is not expected"));
   }

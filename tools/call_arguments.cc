@@ -18,11 +18,13 @@
 #include "smelt/runtime/strided.h"
 #include "smelt/schema/bundle_signature.h"
 #include "smelt/schema/container.h"
+#include "smelt/tools/value_text.h"
 
 namespace smelt {
 namespace {
 
 constexpr int64_t kMostElements = int64_t{1} << 40;  // of a tensor that a text describes
+constexpr int64_t kMostUnfitElements = 1 << 20;      // of one whose sizes the model does not take
 
 std::string Quoted(absl::string_view name) { return absl::StrCat("\"", name, "\""); }
 
@@ -53,6 +55,16 @@ std::string DimText(const DimInfo& dim, bool with_ranges) {
   if (!with_ranges) return dim.expr.empty() ? "?" : dim.expr;
   if (dim.min == dim.max) return absl::StrCat(dim.min);
   return dim.max == INT64_MAX ? absl::StrCat(dim.min, " or more") : absl::StrCat(dim.min, "..", dim.max);
+}
+
+// Returns whether some call may have a tensor of these sizes.
+bool HasSizes(const ArgInfo& arg, absl::Span<const int64_t> sizes) {
+  if (sizes.size() != arg.dims.size()) return false;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    const DimInfo& dim = arg.dims[d];
+    if (dim.size >= 0 ? sizes[d] != dim.size : sizes[d] < dim.min || sizes[d] > dim.max) return false;
+  }
+  return true;
 }
 
 // The dtypes as --input names them, beside PyTorch's names.
@@ -179,6 +191,9 @@ absl::StatusOr<Datum> ParseTensor(const ArgInfo& arg, absl::string_view text) {
       return Unfit(arg, text, "the sizes are absurd");
   }
   for (int64_t n : sizes) elements = n == 0 ? 0 : elements;
+  // What does not fit anyway should not fail for lack of memory.
+  if (elements > kMostUnfitElements && !HasSizes(arg, sizes))
+    return Unfit(arg, text, absl::StrCat("[", absl::StrJoin(sizes, ", "), "] does not fit"));
   const std::vector<absl::string_view> words = absl::StrSplit(numbers, absl::ByAnyChar(", []\t\n"), absl::SkipEmpty());
   if (words.size() != 1 && static_cast<int64_t>(words.size()) != elements) {
     return Unfit(arg, text,
@@ -354,7 +369,14 @@ absl::StatusOr<std::unique_ptr<ArgumentMaker>> ArgumentMaker::Create(const std::
       return absl::InvalidArgumentError(absl::StrCat("--input ", name, "=…: the model has no argument ", Quoted(name),
                                                      "; it has ", ListOf(names), DidYouMean(name, names)));
     }
-    SMELT_ASSIGN_OR_RETURN(maker->values_[i], ParseValue(maker->program_->args()[i], text));
+    const ArgInfo& arg = maker->program_->args()[i];
+    SMELT_ASSIGN_OR_RETURN(Datum value, ParseValue(arg, text));
+    if (arg.has_constant && ValueText(value) != ValueText(arg.constant)) {
+      return absl::InvalidArgumentError(absl::StrCat("--input ", name, "=", text, ": the export made ", Quoted(name),
+                                                     " the constant ", ValueText(arg.constant),
+                                                     "; leave it out, or export the model with another value"));
+    }
+    maker->values_[i] = std::move(value);
   }
   if (source.seed || !source.sizes.empty()) {
     SMELT_ASSIGN_OR_RETURN(const std::shared_ptr<const Container> file, Container::Open(bundle, ContentKind::kBundle));

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "absl/strings/str_cat.h"
 #include "smelt/core/base/file.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/schema/container.h"
@@ -17,14 +18,20 @@ int RunCc(const CommandLine& line) {
     if (usage.ok() && (!line.Has(name) || line.positional().size() != 1))
       usage = absl::InvalidArgumentError(std::string("one bundle and --") + name + " expected");
   }
+  if (usage.ok() && !IsCcNamespace(line.Get("namespace"))) {
+    usage = absl::InvalidArgumentError(
+        absl::StrCat("--namespace=", line.Get("namespace"), ": a C++ namespace such as my::models::digits expected"));
+  }
   if (usage.ok()) usage = line.CheckFiles({}, {"header", "source", "object"});
   if (!usage.ok()) return UsageError(*FindCommand("cc"), usage);
   Progress progress("smelt cc", line.Has("quiet"));
   bool writing = false;
   auto run = [&]() -> absl::Status {
     const std::string& path = line.positional()[0];
-    SMELT_ASSIGN_OR_RETURN(auto container, Container::Open(path, ContentKind::kBundle));
-    SMELT_ASSIGN_OR_RETURN(auto bundle, LoadBundle(*container));
+    progress.Doing(absl::StrCat("reading ", path));
+    auto container = Container::Open(path, ContentKind::kBundle);
+    SMELT_RETURN_IF_ERROR(WithHowToCompile(container.status(), path));
+    SMELT_ASSIGN_OR_RETURN(auto bundle, LoadBundle(**container));
     SMELT_ASSIGN_OR_RETURN(MappedFile file, MapFile(path));
     CcOptions options;
     options.cc_namespace = line.Get("namespace");
@@ -34,6 +41,7 @@ int RunCc(const CommandLine& line) {
     auto files = MakeCc(*bundle, file.text(), options);
     if (!files.ok()) return Annotate(files.status(), path);
     writing = true;
+    progress.Doing("writing");
     SMELT_RETURN_IF_ERROR(WriteFileAtomically(line.Get("header"), files->header));
     SMELT_RETURN_IF_ERROR(WriteFileAtomically(line.Get("source"), files->source));
     if (options.embed) SMELT_RETURN_IF_ERROR(WriteFileAtomically(line.Get("object"), files->object));

@@ -438,7 +438,9 @@ class Model {
   std::vector<std::string> arguments_;  // of Instance::Run, baked-in ones too
 };
 
-bool IsNamespace(const std::string& name) {
+}  // namespace
+
+bool IsCcNamespace(const std::string& name) {
   for (absl::string_view part : absl::StrSplit(name, "::")) {
     TakenNames none;
     if (part.empty() || Identifier(std::string(part), none) != part) return false;
@@ -446,10 +448,8 @@ bool IsNamespace(const std::string& name) {
   return true;
 }
 
-}  // namespace
-
 absl::StatusOr<CcFiles> MakeCc(const fb::BundleT& bundle, absl::string_view file, const CcOptions& options) {
-  if (!IsNamespace(options.cc_namespace)) {
+  if (!IsCcNamespace(options.cc_namespace)) {
     return absl::InvalidArgumentError(absl::StrCat("\"", options.cc_namespace, "\" is no name of a C++ namespace"));
   }
   if (file.size() < 96) return absl::DataLossError("the file was cut off while it was read");

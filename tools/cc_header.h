@@ -24,6 +24,9 @@ struct CcFiles {
   std::string header, source;
   std::string object;  // an ELF file with the bundle's bytes; if embedded
 };
+// Returns whether a text can be CcOptions::cc_namespace.
+bool IsCcNamespace(const std::string& name);
+
 // Unimplemented for a model that refuses every call. `container_bytes` are the bytes of the bundle's file.
 absl::StatusOr<CcFiles> MakeCc(const fb::BundleT& bundle, absl::string_view container_bytes, const CcOptions& options);
 

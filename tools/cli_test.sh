@@ -39,6 +39,8 @@ expect 0 'bundle format [0-9]*, kernels by sha256:[0-9a-f]* LLVM' "$smelt" --ver
 expect 2 'unknown command' "$smelt" frobnicate
 expect 2 'unknown command "comple"; did you mean compile\?' "$smelt" comple
 expect 2 'unknown option --jsn; did you mean --json\?' "$smelt" inspect a.smb --jsn
+expect 2 'unknown command "--hlep"; did you mean --help\?' "$smelt" --hlep
+expect 3 'no_such: cannot open' "$smelt" @no_such
 # The message is the last of a few lines.
 said=$("$smelt" compile --targte=native 2>&1) && failed=1
 [[ $(wc -l <<<"$said") -le 4 && ${said##*$'\n'} == *'did you mean --target?' ]] || { echo "$said"; failed=1; }
@@ -68,6 +70,16 @@ expect 2 'which would be lost' compile read.pt2 -o a.smb --stats-file=a.smb
 cmp "$models/relu_input.pt2" read.pt2 || failed=1
 expect 2 'x86-64-v9' "$smelt" compile "$models/relu_input.pt2" -o a.smb --target=x86-64-v9
 expect 3 'No such file' compile no_such.pt2 -o a.smb
+# One kind of file where another is expected: the message says what to do with it.
+expect 3 'read.pt2: is not a bundle .*; smelt compile read.pt2 -o read.smb makes a bundle of it' "$smelt" run read.pt2 --input x=1
+expect 3 'smelt compile read.pt2 -o read.smb makes a bundle' "$smelt" bench read.pt2
+expect 3 'smelt compile read.pt2 -o read.smb makes a bundle' "$smelt" report read.pt2 -o read.html
+expect 3 'smelt compile .*/relu_input.pt2 -o relu_input.smb makes' "$smelt" cc "$models/relu_input.pt2" --namespace=a --include=a.h --header=a.h --source=a.cc
+expect 2 'smelt compile read.pt2 -o read.smb makes a bundle' "$smelt" inspect read.pt2 --html=read.html
+expect 2 'read.txt: a bundle \(.smb\) or a model \(.pt2, .ir or .smg\) expected' "$smelt" inspect read.txt
+expect 3 'a .smb is a bundle, which smelt run takes' compile read.smb -o a.smb
+expect 3 'smelt convert compiles all models of a folder' compile . -o a.smb
+expect 3 'did you mean read.pt2\?' compile read -o a.smb
 head -c 2000 "$models/relu_input.pt2" >cut.pt2
 expect 3 'not a readable zip' compile cut.pt2 -o a.smb
 expect 3 'not a readable zip' "$smelt" inspect cut.pt2
@@ -77,6 +89,10 @@ expect 6 'no_such_folder' compile "$models/relu_input.pt2" -o no_such_folder/a.s
 expect 0 '' compile "$models/relu_input.pt2" -o plain.smb --stats-file=plain.json
 expect 0 '' compile "$models/relu_input.pt2" -o /dev/null
 expect 0 '' compile "$models/relu_input.pt2" -o a.smb --stats-file=/dev/null
+expect 2 '--namespace=1a: a C\+\+ namespace such as' "$smelt" cc plain.smb --namespace=1a --include=a.h --header=a.h --source=a.cc
+expect 2 '"cmpile": plan, pick or compile expected; did you mean compile\?' "$smelt" kernels cmpile a -o b
+expect 2 'smelt kernels: plan: one input and -o expected' "$smelt" kernels plan a
+expect 3 'read.pt2:1: a line that smelt kernels plan or pick wrote expected' "$smelt" kernels compile read.pt2 -o a.kernels
 expect 2 'reads the bundle again' compile "$models/relu_input.pt2" -o /dev/null --stats-file=a.json
 [[ -c /dev/null ]] || { echo "/dev/null is no device any more"; exit 1; }
 expect 6 '/dev/full: cannot write' compile "$models/relu_input.pt2" -o /dev/full
@@ -90,6 +106,8 @@ expect 0 '' compile "$models/relu_input.pt2" -o out.fifo
 wait $!
 [[ -p out.fifo ]] && cmp plain.smb through.smb || { echo "the bundle did not go through the pipe"; failed=1; }
 compile "$models/relu_input.pt2" -o /dev/stdout | cmp - plain.smb || { echo "the bundle did not go to standard output"; failed=1; }
+expect 2 '-o -: the name of a file to write expected, such as /dev/stdout' compile "$models/relu_input.pt2" -o -
+expect 2 '-o a.pt2: .* a name that ends in .smb is expected' compile "$models/relu_input.pt2" -o a.pt2
 expect 2 '-o is empty' compile "$models/relu_input.pt2" -o ''
 expect 6 'File name too long' compile "$models/relu_input.pt2" -o "$(printf 'x%.0s' {1..300}).smb"
 mkdir folder.smb
@@ -101,6 +119,32 @@ for name in pipe.pt2 pipe.ir pipe.smg pipe.smb; do expect 3 'is a named pipe' ti
 expect 3 'is a named pipe' timeout 60 "$smelt" compile pipe.pt2 -o a.smb
 expect 3 'is a named pipe' timeout 60 "$smelt" run plain.smb --case=pipe.case.safetensors
 expect 3 'Is a directory' "$smelt" inspect folder.smb
+
+# Work of over a second is shown. These commands wait for somebody to read the pipe that they write to.
+shows_progress() { # PATTERN COMMAND... with the pipe's name as @
+  local pattern=$1 pipe i
+  shift
+  pipe=$(mktemp -u waits.XXXXXX)
+  mkfifo "$pipe"
+  : >"$pipe.said"
+  "${@//@/$pipe}" >/dev/null 2>"$pipe.said" &
+  for ((i = 0; i < 600; ++i)); do
+    grep -qE "$pattern \([0-9.]+ s\)$" "$pipe.said" && break
+    sleep 0.1
+  done
+  ((i < 600)) || echo "no progress \"$pattern\" of $*: $(cat "$pipe.said")"
+  cat "$pipe" >/dev/null
+  wait $!
+  ((i < 600))
+}
+waiting=()
+shows_progress 'smelt compile: passes over relu_input.pt2.*' compile "$models/relu_input.pt2" -o @ & waiting+=($!)
+shows_progress 'smelt run: writing' "$smelt" run plain.smb --random-inputs --outputs=@ & waiting+=($!)
+shows_progress 'smelt inspect: writing waits.*' "$smelt" inspect plain.smb --html=@ & waiting+=($!)
+shows_progress 'smelt report: writing waits.*' "$smelt" report plain.smb -o @ & waiting+=($!)
+shows_progress 'smelt kernels: planning' "$smelt" kernels plan "$models/relu_input.pt2" -o @ & waiting+=($!)
+shows_progress 'smelt cc: writing' "$smelt" cc plain.smb --namespace=a --include=a.h --header=@ --source=a.cc & waiting+=($!)
+for pid in "${waiting[@]}"; do wait "$pid" || failed=1; done
 
 # Output that cannot be written is not lost silently.
 full() { "$@" >/dev/full; }
@@ -231,6 +275,7 @@ expect 4 'libdevice.10.bc, which is not found' env CUDA_HOME=/nowhere "$smelt" c
 # The kernel cache.
 cached() { "$smelt" compile "$models/relu_input.pt2" -o a.smb --cache-dir=cache --alias-variants=none "$@"; }
 expect 2 'stats, explain, verify or clear' "$smelt" cache
+expect 2 '"stat": .*; did you mean stats\?' "$smelt" cache stat
 expect 2 '"extra" is not expected' "$smelt" cache stats extra
 expect 0 '"entries":0' "$smelt" cache stats --json --cache-dir=cache
 [[ -e cache ]] && { echo "stats made the cache's folder"; failed=1; }
@@ -287,6 +332,21 @@ EOF
 compile numbers.ir -o numbers.smb >/dev/null || failed=1
 expect 0 'smelt.values' "$smelt" run numbers.smb --inputs=in.safetensors --outputs=numbers.safetensors
 expect 0 '"__metadata__":\{"smelt.values":"\{\\"n\\":\{\\"int\\":8\}\}"\}.*"output2":.*"y":' head -c 400 numbers.safetensors
+
+cat >none.ir <<'EOF'
+graph(%x : Float(4)):
+  %none : NoneType = prim::Constant()
+  %y : Float(4) = aten::relu(%x)
+  return (%y, %none)
+EOF
+compile none.ir -o none.smb >/dev/null || failed=1
+expect 0 'results that a .npy cannot hold are not written: \{"none":\{"none":true\}\}' "$smelt" run none.smb --input x=1 --outputs=none/
+expect 0 'in the metadata "smelt.values": \{"none":\{"none":true\}\}' "$smelt" run none.smb --input x=1 --outputs=none.safetensors
+echo 'graph(%x : Float(4), %n : int(3) = const[3]): %y : Float(4) = aten::relu(%x) return (%y)' >constant.ir
+compile constant.ir -o constant.smb >/dev/null || failed=1
+expect 0 '^y: float32' "$smelt" run constant.smb --input x=1 --input n=3
+expect 2 '--input n=4: the export made "n" the constant 3; leave it out' "$smelt" run constant.smb --input x=1 --input n=4
+expect 2 '--input x=100000x100000xf32=1: \[100000, 100000\] does not fit; "x" is float32 \[4\]' "$smelt" run none.smb --input x=100000x100000xf32=1
 
 # Without --outputs the results are printed; a value is given in text, as a .npy, as an element of a file.
 expect 0 '^y: float32 \[4\]$' "$smelt" run names.smb --input x=1,-2,3,-4

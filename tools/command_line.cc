@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -125,6 +126,10 @@ absl::Status CommandLine::CheckFiles(const std::vector<std::string>& reads, cons
           absl::StrCat(Dashed(option), " is empty: the name of a file to write expected"));
     }
     for (std::string& file : files(option)) {
+      if (file == "-") {
+        return absl::InvalidArgumentError(absl::StrCat(
+            Dashed(option), " -: the name of a file to write expected, such as ", "/dev/stdout for standard output"));
+      }
       for (const std::string& other : taken) {
         if (!AreOneFile(file, other)) continue;
         return absl::InvalidArgumentError(absl::StrCat(Dashed(option), "=", file,
@@ -135,6 +140,17 @@ absl::Status CommandLine::CheckFiles(const std::vector<std::string>& reads, cons
     }
   }
   return absl::OkStatus();
+}
+
+bool IsModelPath(absl::string_view path) {
+  return absl::EndsWith(path, ".pt2") || absl::EndsWith(path, ".ir") || absl::EndsWith(path, ".smg");
+}
+
+absl::Status WithHowToCompile(const absl::Status& error, absl::string_view path) {
+  if (error.ok() || absl::IsNotFound(error) || !IsModelPath(path)) return error;
+  const absl::string_view name = path.substr(path.rfind('/') + 1);  // all of it where there is no slash
+  return absl::Status(error.code(), absl::StrCat(error.message(), "; smelt compile ", path, " -o ",
+                                                 name.substr(0, name.rfind('.')), ".smb makes a bundle of it"));
 }
 
 int UsageError(const CommandSpec& command, const absl::Status& wrong) {

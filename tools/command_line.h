@@ -34,7 +34,7 @@ class CommandLine {
   // --inputs".
   absl::Status RefuseWithoutEffect(const std::vector<std::string>& names, absl::string_view where) const;
   // InvalidArgument if a file that an option of `writes` names is also that of another of these options, or is read: as
-  // a positional argument, or by an option of `reads`; or if it has no name. Several files are separated by commas.
+  // a positional argument, or by an option of `reads`; or if it has no name, or "-". Several files are separated by commas.
   // Devices may be shared. Positional arguments are files from `first_file` on.
   absl::Status CheckFiles(const std::vector<std::string>& reads, const std::vector<std::string>& writes,
                           size_t first_file = 0) const;
@@ -46,6 +46,13 @@ class CommandLine {
 
 // Prints how a command is used in a few lines, and what is wrong as the last one. Returns the exit code.
 int UsageError(const CommandSpec& command, const absl::Status& wrong);
+
+// Returns whether a path ends as models' files do: .pt2, .ir, .smg.
+bool IsModelPath(absl::string_view path);
+
+// Adds to an error of reading a bundle how one is made, if the path is a model's: "...; smelt compile m.pt2 -o m.smb
+// makes a bundle of it".
+absl::Status WithHowToCompile(const absl::Status& error, absl::string_view path);
 
 // Returns whether two paths lead to the same regular file, or would if it existed.
 bool AreOneFile(const std::string& a, const std::string& b);

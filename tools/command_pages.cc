@@ -286,8 +286,9 @@ std::string CliMarkdown() {
       "An option with a value is `--name=VALUE` or `--name VALUE`. `@FILE` among the arguments stands\n"
       "for the lines of a file, without empty ones and those that begin with `#`. `--` ends the\n"
       "options. Results go to standard output; messages, progress and the summary at the end go to\n"
-      "standard error. On a terminal, work that takes over a second shows a bar. The fields of JSON\n"
-      "are those of [json.md](json.md), the exit codes those of [exit_codes.md](exit_codes.md).\n\n"
+      "standard error. Work that takes over a second shows a bar on a terminal; elsewhere a line after\n"
+      "one second and then every ten. The fields of JSON are those of [json.md](json.md), the exit codes\n"
+      "those of [exit_codes.md](exit_codes.md).\n\n"
       "| command | purpose |\n|---|---|\n";
   for (const CommandSpec* c : AllSpecs()) absl::StrAppend(&out, "| `", c->FullName(), "` | ", c->summary, " |\n");
   out += "\n";

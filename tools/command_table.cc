@@ -140,7 +140,9 @@ std::vector<CommandSpec> MakeCommands() {
       .description =
           "Compiles many models. FOLDER stands for all models in it, also behind symbolic links; the bundles mirror "
           "the "
-          "models' relative paths.\n\n"
+          "models' relative paths. Standard output has one line per model and the summary; on a terminal, one line "
+          "that "
+          "changes.\n\n"
           "Models that were converted before are skipped, by content. After an interruption the same command goes on "
           "where it was. The exit code is 8 if some model failed, and 130 after an interruption.",
       .options =
@@ -404,7 +406,7 @@ const CommandSpec& SmeltOptSpec() {
                .words = {"json"},
                .value_is_optional = true},
               {.name = "list-passes", .help = "print the passes and what they do"},
-              {.name = "quiet", .help = "print no graph"},
+              {.name = "quiet", .help = "print no graph, and no progress on standard error"},
               {.name = "help", .help = "print this text (also -h)"},
           },
       .program = "smelt-opt",

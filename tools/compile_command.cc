@@ -39,6 +39,10 @@ int RunCompile(const CommandLine& line) {
   if (usage.ok() && line.Has("stats") && line.Get("stats") != "json")
     usage = absl::InvalidArgumentError("--stats=json expected");
   if (usage.ok()) usage = line.CheckFiles({"kernels", "op-schema"}, {"o", "stats-file"});
+  if (usage.ok() && IsModelPath(line.Get("o"))) {
+    usage = absl::InvalidArgumentError(
+        absl::StrCat("-o ", line.Get("o"), ": a bundle is written, so a name that ends in .smb is expected"));
+  }
   std::error_code error;
   if (usage.ok() && line.Has("stats-file") && std::filesystem::exists(line.Get("o"), error) &&
       !std::filesystem::is_regular_file(line.Get("o"), error))

@@ -42,13 +42,15 @@ namespace fs = std::filesystem;
 // As a shell reports a process that SIGINT ended.
 constexpr int kExitInterrupted = 130;
 
-// The messages of a running conversion: on a terminal one line that changes, elsewhere one line per model.
+// The messages of a running conversion: on a terminal one line that changes, elsewhere one line per model, and one when
+// no model has ended for ten seconds.
 class BatchProgress {
  public:
   BatchProgress(size_t models, bool quiet)
       : models_(models), quiet_(quiet), terminal_(!quiet && isatty(STDOUT_FILENO) != 0) {}
 
   void Ended(const ConvertRecord& r) {
+    last_line_s_ = Seconds();
     ++done_;
     failed_ += r.status == "failed";
     converted_ += r.status == "converted";
@@ -72,7 +74,14 @@ class BatchProgress {
   }
 
   void Draw() {
-    if (!terminal_) return;
+    if (!terminal_) {
+      if (!quiet_ && done_ < models_ && Seconds() - last_line_s_ >= 10) {
+        last_line_s_ = Seconds();
+        std::printf("[%zu/%zu] at work (%s)\n", done_, models_, SecondsText(last_line_s_).c_str());
+        std::fflush(stdout);
+      }
+      return;
+    }
     std::string left = "";
     if (done_ > 0 && done_ < models_) {
       const int64_t s = static_cast<int64_t>(Seconds() / done_ * (models_ - done_) + 0.5);
@@ -110,6 +119,7 @@ class BatchProgress {
   const bool quiet_, terminal_;
   size_t done_ = 0, failed_ = 0, converted_ = 0;
   int64_t compiled_ = 0, reused_ = 0;
+  double last_line_s_ = 0;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
@@ -374,7 +384,14 @@ class Batch {
         std::fprintf(stderr, "smelt convert: %s\n", std::string(s.message()).c_str());
         return kExitCannotWrite;
       }
-      if (!quiet_) std::fprintf(stderr, "smelt convert: wrote %s\n", report_.c_str());
+      if (!quiet_) {
+        std::fflush(stdout);
+        std::error_code error;
+        const auto bytes = fs::is_regular_file(report_, error) ? fs::file_size(report_, error) : 0;
+        std::fprintf(
+            stderr, "smelt convert: wrote %s%s\n", report_.c_str(),
+            error || bytes == 0 ? "" : absl::StrCat(" (", BytesText(static_cast<int64_t>(bytes)), ")").c_str());
+      }
     }
     const bool failed =
         std::any_of(results_.begin(), results_.end(), [](const auto& r) { return !r || r->status == "failed"; });

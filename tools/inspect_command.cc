@@ -32,9 +32,10 @@ namespace {
 
 // Adds the least time of each step, of ten rounds of a case, to the description's plans. Returns why the case does not
 // hold; "" if it does.
-absl::StatusOr<std::string> AddTimes(const CommandLine& line, const std::string& bundle,
+absl::StatusOr<std::string> AddTimes(const CommandLine& line, const std::string& bundle, Progress& progress,
                                      nlohmann::ordered_json& description) {
   const std::string case_path = line.Get("case");
+  progress.Doing(absl::StrCat("running ", case_path));
   SMELT_RETURN_IF_ERROR(LoadOperatorLibraries(line));
   SMELT_ASSIGN_OR_RETURN(std::shared_ptr<const Program> program, Program::Load(bundle));
   SMELT_ASSIGN_OR_RETURN(CaseReport report, RunCase(program, case_path, {.repeat = 10, .time_steps = true}));
@@ -67,10 +68,15 @@ int RunInspect(const CommandLine& line) {
     std::fprintf(stderr, "smelt inspect: %s\n", std::string(s.message()).c_str());
     return ExitCodeOf(s);
   };
+  if (!absl::EndsWith(path, ".smb") && !IsModelPath(path)) {
+    return UsageError(*FindCommand("inspect"), absl::InvalidArgumentError(absl::StrCat(
+                                                   path, ": a bundle (.smb) or a model (.pt2, .ir or .smg) expected")));
+  }
   if (!absl::EndsWith(path, ".smb")) {
     if (line.Has("html") || line.Has("case")) {
-      return UsageError(*FindCommand("inspect"),
-                        absl::InvalidArgumentError("--html draws bundles (.smb), --case runs them"));
+      return UsageError(
+          *FindCommand("inspect"),
+          WithHowToCompile(absl::InvalidArgumentError("--html draws bundles (.smb), --case runs them"), path));
     }
     if (line.Has("digests")) {
       return UsageError(*FindCommand("inspect"),
@@ -120,7 +126,7 @@ int RunInspect(const CommandLine& line) {
   if (!described.ok()) return fail(described.status());
   nlohmann::ordered_json j = *std::move(described);
   if (line.Has("case")) {
-    const absl::StatusOr<std::string> difference = AddTimes(line, path, j);
+    const absl::StatusOr<std::string> difference = AddTimes(line, path, progress, j);
     if (!difference.ok()) return fail(difference.status());
     if (!difference->empty()) {
       progress.Stop();
@@ -129,6 +135,7 @@ int RunInspect(const CommandLine& line) {
     }
   }
   if (line.Has("html")) {
+    progress.Doing(absl::StrCat("writing ", line.Get("html")));
     const absl::Status s = WriteFileAtomically(line.Get("html"), absl::string_view(BundlePage(j)));
     if (!s.ok()) {
       fail(s);

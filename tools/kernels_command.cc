@@ -54,6 +54,7 @@ absl::Status ForEachLine(const std::string& path, F use) {
     auto field = [&](const char* name) {
       return j.is_object() && j.contains(name) && j[name].is_string() ? j[name].get<std::string>() : std::string();
     };
+    if (field("key").empty()) return bad("a line that smelt kernels plan or pick wrote expected");
     auto target = ParseTarget(field("target"));
     auto spec = ParseKernelSpec(field("spec"));
     if (!target.ok()) return bad(target.status().message());
@@ -125,7 +126,12 @@ int RunKernels(const CommandLine& line) {
   const std::string step = usage.ok() && !line.positional().empty() ? line.positional()[0] : "";
   if (usage.ok() && ((step != "plan" && step != "pick" && step != "compile") || line.positional().size() < 2 ||
                      (step != "pick" && line.positional().size() != 2) || !line.Has("o"))) {
-    usage = absl::InvalidArgumentError("plan, pick or compile, an input and -o expected");
+    const std::string meant = ClosestWord(step, FindCommand("kernels")->words);
+    usage = absl::InvalidArgumentError(
+        step == "plan" || step == "compile" ? absl::StrCat(step, ": one input and -o expected")
+        : step == "pick"                    ? "pick: one input or more, and -o expected"
+                         : absl::StrCat("\"", step, "\": plan, pick or compile expected",
+                                        meant.empty() ? "" : absl::StrCat("; did you mean ", meant, "?")));
   }
   if (usage.ok() && step != "plan") {
     usage = line.RefuseWithoutEffect({"target", "alias-variants", "verify", "no-fuse", "op-schema"},

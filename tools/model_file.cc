@@ -1,6 +1,8 @@
 #include "smelt/tools/model_file.h"
 
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -18,6 +20,16 @@
 namespace smelt {
 
 namespace {
+
+// Says what to do about a path that does not end as a model's.
+absl::Status NotAModel(const std::string& path) {
+  std::error_code error;
+  std::string hint = "torch.export.save writes a .pt2";
+  if (absl::EndsWith(path, ".smb")) hint = "a .smb is a bundle, which smelt run takes";
+  if (std::filesystem::is_directory(path, error)) hint = "smelt convert compiles all models of a folder";
+  if (std::filesystem::exists(path + ".pt2", error)) hint = absl::StrCat("did you mean ", path, ".pt2?");
+  return absl::InvalidArgumentError(absl::StrCat(path, ": a file that ends in .pt2, .ir or .smg expected; ", hint));
+}
 
 absl::StatusOr<std::unique_ptr<Graph>> Read(const std::string& path, bool complete, CallStructure* structure,
                                             const OperatorDeclarations& operators) {
@@ -55,7 +67,7 @@ absl::StatusOr<std::unique_ptr<Graph>> Read(const std::string& path, bool comple
     SMELT_RETURN_IF_ERROR(Annotate(CheckModel(*g), path));
     return g;
   }
-  return absl::InvalidArgumentError(absl::StrCat(path, ": a file that ends in .pt2, .ir or .smg expected"));
+  return NotAModel(path);
 }
 
 }  // namespace

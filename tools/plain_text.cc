@@ -38,6 +38,12 @@ std::string Printable(absl::string_view text) {
   return out;
 }
 
+size_t WidthOf(absl::string_view text) {
+  size_t width = 0;
+  for (char c : text) width += (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  return width;
+}
+
 std::string Shortened(absl::string_view text, size_t most) {
   if (text.size() <= most) return std::string(text);
   size_t end = most - 3;

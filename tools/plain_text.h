@@ -19,6 +19,9 @@ std::string Count(int64_t n, absl::string_view noun);
 // A name that comes from a file: control characters, which would steer a terminal, are written as \x1b.
 std::string Printable(absl::string_view text);
 
+// The number of columns that a UTF-8 text takes in a terminal: one for each character.
+size_t WidthOf(absl::string_view text);
+
 // The text, or its beginning and an ellipsis: at most so many bytes, which are more than 3.
 std::string Shortened(absl::string_view text, size_t most);
 

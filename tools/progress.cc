@@ -106,6 +106,12 @@ void Progress::Print(absl::string_view text) {
   std::fprintf(stderr, "%s%s", drawn_ ? "\r\x1b[K" : "", std::string(text).c_str());
 }
 
+void Progress::Clear() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (drawn_) std::fputs("\r\x1b[K", stderr);
+  drawn_ = false;
+}
+
 void Progress::Stop() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -123,6 +129,7 @@ void Progress::Stop() {
 void Progress::Wrote(const std::vector<std::string>& paths, absl::string_view more) {
   Stop();
   if (quiet_) return;
+  std::fflush(stdout);  // the summary comes last, also where both streams go to one file
   std::vector<std::string> texts;
   for (const std::string& path : paths) {
     std::error_code error;

@@ -43,6 +43,8 @@ class Progress {
   // Prints a line between those of the progress, also if the command is quiet. Print() adds nothing to the text.
   void Say(absl::string_view message);
   void Print(absl::string_view text);
+  // Removes the line from a terminal, until there is progress to show again: for text on standard output.
+  void Clear();
   // Ends the progress and removes its line. Whoever prints to standard error calls it before.
   void Stop();
   // Stops, and prints the summary. A path that is no regular file has no size; an empty one is left out.

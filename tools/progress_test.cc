@@ -33,6 +33,9 @@ TEST(ProgressTest, SizesTimesAndNamesAreReadable) {
   EXPECT_EQ(Shortened("abcdef", 6), "abcdef");
   EXPECT_EQ(Shortened("abcdefg", 6), "abc…");
   EXPECT_EQ(Shortened("ab\xc3\xa4xyz", 6), "ab…");
+  EXPECT_EQ(WidthOf("gr\xc3\xb6\xc3\x9f"
+                    "e"),
+            5u);
   EXPECT_EQ(Printable("a\x1b[2J"), "a\\x1b[2J");
 }
 

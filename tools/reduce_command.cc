@@ -83,18 +83,22 @@ absl::StatusOr<int> Reduce(const std::string& model, const std::string& case_pat
   size_t at = 0;
   for (; at < calls.size(); ++at) {
     sample.call = calls[at];
-    found = RunIsolated(sample, options);
+    found = RunIsolated(sample, options, [&] {
+      progress.Doing("running calls:", static_cast<int64_t>(at), static_cast<int64_t>(calls.size()));
+    });
     if (found.crashed || found.verdict.outcome == Outcome::kDifferent || found.verdict.outcome == Outcome::kUnsupported)
       break;
     // The next call finds the state that this one leaves, or leaves alone where PyTorch refuses it.
     const absl::Status advanced = AdvanceState(sample);
     if (absl::IsUnimplemented(advanced)) return advanced;
     if (absl::IsInvalidArgument(advanced)) {
+      progress.Stop();
       std::fprintf(stderr, "smelt reduce: %s does not fit %s: call %zu: %s\n", case_path.c_str(), model.c_str(), at,
                    std::string(advanced.message()).c_str());
       return kExitUsage;
     }
   }
+  progress.Clear();
   if (at == calls.size()) {
     std::printf("%s: the bundle does what the evaluator does in %s: nothing to cut down\n", model.c_str(),
                 Count(static_cast<int64_t>(calls.size()), "call").c_str());
@@ -106,16 +110,20 @@ absl::StatusOr<int> Reduce(const std::string& model, const std::string& case_pat
   const Sample small = Reduce(
       sample,
       [&](const Sample& s) {
-        progress.Doing(absl::StrCat("cutting ", model, ", tries"), tried++, tries);
-        const Isolated now = RunIsolated(s, options);
+        const auto show = [&] { progress.Doing(absl::StrCat("cutting ", model, ", tries"), tried, tries); };
+        show();
+        const Isolated now = RunIsolated(s, options, show);
+        ++tried;
         if (found.crashed || now.crashed) return found.crashed && now.crashed;
         return now.verdict.outcome == found.verdict.outcome && now.verdict.where == found.verdict.where &&
                (now.verdict.outcome != Outcome::kUnsupported || Stage(now.verdict) == Stage(found.verdict));
       },
       tries);
-  progress.Stop();
   SMELT_ASSIGN_OR_RETURN(const std::string written, WriteSampleFiles(small, prefix));
-  std::printf("%s%s and %s.case.safetensors\n", PrintGraph(*small.graph).c_str(), written.c_str(), prefix.c_str());
+  progress.Stop();
+  std::fputs(PrintGraph(*small.graph).c_str(), stdout);
+  std::fflush(stdout);
+  progress.Wrote({written, absl::StrCat(prefix, ".case.safetensors")}, absl::StrCat("tries: ", tried));
   return kExitDifferent;
 }
 

@@ -60,7 +60,10 @@ constexpr char kStyle[] =
     "th,td{text-align:left;padding:.25em .6em;border-bottom:1px solid #ddd;vertical-align:top}"
     "th{border-bottom:2px solid #888}td.n,th.n{text-align:right;white-space:nowrap}"
     "code{font-size:12px;overflow-wrap:anywhere}"
-    ".converted,.bundle{color:#176f2c}.skipped{color:#555}.failed{color:#b3261e;font-weight:600}";
+    ".converted,.bundle{color:#176f2c}.skipped{color:#555}.failed{color:#b3261e;font-weight:600}"
+    "td{overflow-wrap:anywhere}:root{color-scheme:light dark}"
+    "@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}th,td{border-color:#444}"
+    ".converted,.bundle{color:#7bc98f}.skipped{color:#aaa}.failed{color:#f2877f}}";
 
 // The model and its kernels, as the bundle's file has them.
 absl::StatusOr<ReportModel> FromBundle(const std::string& path) {
@@ -158,15 +161,16 @@ std::string RenderReport(const ReportInfo& info, const std::vector<ReportModel>&
     }
   }
   const int64_t all = static_cast<int64_t>(models.size()), failed = counts["failed"], not_begun = counts["not begun"];
-  std::string out =
-      absl::StrCat("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>", Escape(info.title),
-                   "</title><style>", kStyle, "</style></head><body>\n<h1>", Escape(info.title), "</h1>\n");
+  std::string out = absl::StrCat(
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+      "content=\"width=device-width\"><title>",
+      Escape(info.title), "</title><style>", kStyle, "</style></head><body>\n<h1>", Escape(info.title), "</h1>\n");
   absl::StrAppend(&out, "<p id=\"summary\">", Count(all, "model"), ", ", all - failed - not_begun, " supported, ",
                   failed, " failed", not_begun > 0 ? absl::StrCat(", ", not_begun, " not begun") : "", "; ",
                   model_bytes > 0 ? absl::StrCat(Bytes(model_bytes), " of models, ") : "", Bytes(bundle_bytes),
                   " of bundles; ", uses.size(), " distinct kernels for ", Count(asked, "kernel"), " of models.</p>\n");
-  absl::StrAppend(&out, "<p id=\"made\">", Escape(info.version), info.options.empty() ? "" : "; ", Escape(info.options),
-                  ".</p>\n");
+  absl::StrAppend(&out, "<p id=\"made\">", Escape(info.version),
+                  info.options.empty() ? "" : "; options: ", Escape(info.options), ".</p>\n");
 
   if (failed > 0) {
     out += "<h2>Failures</h2>\n<table id=\"failures\"><thead><tr><th>model</th><th>why</th></tr></thead><tbody>\n";
@@ -242,14 +246,16 @@ int RunReport(const CommandLine& line) {
   Progress progress("smelt report", line.Has("quiet"));
   std::vector<ReportModel> models, logged;
   std::map<std::string, std::string> logs;
+  const auto total = static_cast<int64_t>(line.positional().size());
   for (const std::string& path : line.positional()) {
+    progress.Doing("reading files:", &path - line.positional().data(), total);
     absl::Status read;
     if (absl::EndsWith(path, ".jsonl")) {
       read = AppendLog(path, logged, logs);
     } else if (auto model = FromBundle(path); model.ok()) {
       models.push_back(*std::move(model));
     } else {
-      read = model.status();
+      read = WithHowToCompile(model.status(), path);
     }
     if (!read.ok()) {
       progress.Stop();
@@ -261,6 +267,7 @@ int RunReport(const CommandLine& line) {
   std::stable_sort(logged.begin(), logged.end(),
                    [](const ReportModel& a, const ReportModel& b) { return a.name < b.name; });
   models.insert(models.end(), std::make_move_iterator(logged.begin()), std::make_move_iterator(logged.end()));
+  progress.Doing(absl::StrCat("writing ", line.Get("o")));
   const absl::Status s = WriteFileAtomically(
       line.Get("o"),
       RenderReport({"smelt: bundles", absl::StrCat("Bundle format ", static_cast<int>(kBundleFormat)), ""}, models));

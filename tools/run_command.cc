@@ -121,14 +121,14 @@ absl::Status Write(const std::string& path, const std::vector<std::vector<NamedD
   for (const NamedDatum& r : all) {
     if (!r.value.IsTensor()) values[r.name] = ScalarJson(r.value);
   }
-  SMELT_ASSIGN_OR_RETURN(const std::vector<size_t> left_out, WriteResults(path, all, JsonText(values)));
-  if (left_out.empty()) return absl::OkStatus();
-  nlohmann::ordered_json shown;
-  for (size_t i : left_out) shown[all[i].name] = values[all[i].name];
-  progress.Say(absl::StrCat(
-      "results that are no tensors ",
-      left_out.size() == values.size() ? "are in the metadata \"smelt.values\": " : "and are not written: ",
-      JsonText(shown)));
+  SMELT_ASSIGN_OR_RETURN(const OtherResults others, WriteResults(path, all, JsonText(values)));
+  const auto say = [&](const std::vector<size_t>& which, absl::string_view what) {
+    nlohmann::ordered_json shown;
+    for (size_t i : which) shown[all[i].name] = values[all[i].name];
+    if (!which.empty()) progress.Say(absl::StrCat(what, JsonText(shown)));
+  };
+  say(others.in_metadata, "results that are no tensors are in the metadata \"smelt.values\": ");
+  say(others.left_out, "results that a .npy cannot hold are not written: ");
   return absl::OkStatus();
 }
 
@@ -232,7 +232,8 @@ int RunRun(const CommandLine& line) {
   auto program = Program::Load(line.positional()[0], options);
   if (!program.ok()) {
     progress.Stop();
-    std::fprintf(stderr, "smelt run: %s\n", std::string(program.status().message()).c_str());
+    const absl::Status error = WithHowToCompile(program.status(), line.positional()[0]);
+    std::fprintf(stderr, "smelt run: %s\n", std::string(error.message()).c_str());
     if (line.Has("json") && line.Has("case")) {
       nlohmann::ordered_json j = {
           {"ok", false},

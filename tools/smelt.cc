@@ -52,7 +52,8 @@ constexpr Command kCommands[] = {
 int UnknownCommand(const std::string& name) {
   std::vector<std::string> names;
   for (const Command& c : kCommands) names.emplace_back(c.name);
-  const std::string meant = smelt::ClosestWord(name, names);
+  const std::string meant =
+      name[0] == '-' ? smelt::ClosestWord(name, {"--help", "--version"}) : smelt::ClosestWord(name, names);
   std::fprintf(stderr, "usage: smelt COMMAND ...\nCommands: %s.\nsmelt --help says what they do.\n",
                absl::StrJoin(names, ", ").c_str());
   std::fprintf(stderr, "smelt: unknown command \"%s\"%s\n", name.c_str(),
@@ -75,7 +76,7 @@ int Main(int argc, char** argv) {
   auto args = smelt::ExpandParamsFiles(argc, argv);
   if (!args.ok()) {
     std::fprintf(stderr, "smelt: %s\n", std::string(args.status().message()).c_str());
-    return smelt::kExitUsage;
+    return smelt::ExitCodeOf(args.status());
   }
   if (args->empty()) {
     std::fprintf(stderr, "%ssmelt: a command expected\n", smelt::OverviewText().c_str());
@@ -87,7 +88,7 @@ int Main(int argc, char** argv) {
     return smelt::kExitOk;
   }
   if (name == "--version" || name == "-V") {
-    std::printf("smelt: %s\n", smelt::VersionText().c_str());
+    std::printf("%s\n", smelt::VersionText().c_str());
     return smelt::kExitOk;
   }
   for (const Command& command : kCommands) {

@@ -34,6 +34,7 @@
 #include "smelt/tools/exit_codes.h"
 #include "smelt/tools/model_file.h"
 #include "smelt/tools/opt_passes.h"
+#include "smelt/tools/progress.h"
 
 namespace smelt {
 namespace {
@@ -59,14 +60,22 @@ absl::StatusOr<OpName> Resolve(absl::string_view name, absl::Span<const Type> ty
   return OpName::Get(name);
 }
 
-absl::StatusOr<std::unique_ptr<Graph>> Read(const std::string& path, const OperatorDeclarations& operators) {
+absl::StatusOr<std::unique_ptr<Graph>> Read(const std::string& path, const std::string& standard_input,
+                                            const OperatorDeclarations& operators) {
   if (absl::EndsWith(path, ".smg")) return ReadGraphFile(path);
-  absl::StatusOr<std::string> text = ReadFile(path == "-" ? "/dev/stdin" : path);
-  if (!text.ok()) return text.status();
+  if (absl::EndsWith(path, ".pt2") || absl::EndsWith(path, ".smb")) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": a graph as text (.ir) or a .smg expected",
+        absl::EndsWith(path, ".pt2") ? absl::StrCat("; smelt inspect ", path, " prints its graph as text") : ""));
+  }
+  std::string text = standard_input;
+  if (path != "-") {
+    SMELT_ASSIGN_OR_RETURN(text, ReadFile(path));
+  }
   ParseOptions options;
   options.file_name = path == "-" ? "<stdin>" : path;
   options.resolve_overload = Resolve;
-  SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Graph> g, ParseGraph(*text, options));
+  SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Graph> g, ParseGraph(text, options));
   ApplyDeclarations(*g, operators);
   return g;
 }
@@ -121,6 +130,126 @@ absl::Status CheckOptions(const CommandLine& line, const PassPipeline& all, cons
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
+// Reads the graph, runs the passes and writes what is asked for.
+int RunPasses(const CommandLine& line, const PassPipeline& all, const std::vector<const Pass*>& passes,
+              const std::string& standard_input) {
+  Progress progress("smelt-opt", line.Has("quiet"));
+  // For standard output. It may be the terminal that shows the progress, so the texts wait for the end of that.
+  std::vector<std::string> texts;
+  const auto print_texts = [&] {
+    progress.Stop();
+    for (const std::string& text : texts) std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);
+  };
+  const auto fail = [&](const absl::Status& s, int code) {
+    print_texts();
+    return Fail(s, code);
+  };
+  const std::string& path = line.positional()[0];
+  const bool explain = line.Has("explain");
+  std::vector<std::pair<std::string, double>> times;
+  double start = Now();
+  progress.Doing(absl::StrCat("reading ", path));
+  absl::StatusOr<OperatorDeclarations> operators = ReadOperatorSchemas(line.Get("op-schema"));
+  if (!operators.ok()) return fail(operators.status(), ExitCodeOf(operators.status()));
+  absl::StatusOr<std::unique_ptr<Graph>> graph =
+      Recovered<std::unique_ptr<Graph>>("read", [&] { return Read(path, standard_input, *operators); });
+  if (!graph.ok()) return fail(graph.status(), ExitCodeOf(graph.status()));
+  Graph& g = **graph;
+  times.push_back({"read", Now() - start});
+  const auto is_analysis = [](const Pass* p) { return p->is_analysis; };
+  progress.Doing(absl::StrCat("checking ", path));
+  if (absl::Status s = Check(g, !absl::c_all_of(passes, is_analysis)); !s.ok())
+    return fail(Annotate(s, path), ExitCodeOf(s));
+
+  bool only_analyses = true;
+  PassContext context;  // behind the graph, which its analyses follow
+  OptOutput& output = context.Put(
+      OptOutput{.json = line.Has("json"), .dot = line.Has("dot"), .html = line.Has("html"), .explain = explain});
+  FuseOptions& fuse = context.Get<FuseOptions>();
+  fuse.explain = explain;
+  fuse.verify = true;
+  absl::flat_hash_set<std::string> done;
+  // A graph whose types are complete needs no more of what makes a program of a text.
+  const PassPipeline script = PassesOf({PassGroup::kScript});
+  bool typed = HasCompleteTypes(g);
+  if (typed) {
+    for (const Pass& p : script.passes()) done.insert(p.name);
+  }
+  for (const Pass* named : passes) {
+    for (const Pass* p : all.WithPrerequisites(named->name)) {
+      if (p != named && done.contains(p->name)) continue;
+      output.text.clear();
+      if (!typed && !p->is_analysis && script.Find(p->name) == nullptr) {
+        typed = true;
+        if (absl::Status s = Check(g, true); !s.ok()) return fail(Annotate(s, path), ExitCodeOf(s));
+      }
+      progress.Doing(absl::StrCat("pass ", p->name));
+      std::vector<PassRecord> records;
+      const absl::Status s = Recovered(p->name, [&] { return RunPass(*p, g, context, {}, &records); });
+      if (absl::IsInternal(s)) return fail(s, kExitBug);
+      if (!s.ok())
+        return fail(absl::Status(s.code(), absl::StrCat("pass ", p->name, ": ", s.message())), ExitCodeOf(s));
+      times.push_back({p->name, records.back().milliseconds / 1e3});
+      if (p == named && explain) absl::StrAppend(&output.text, Explanation(*p, context));
+      if (output.json) output.text = Utf8(output.text);
+      if (!line.Has("quiet") && !output.text.empty()) texts.push_back(std::move(output.text));
+      done.insert(p->name);
+    }
+    only_analyses &= named->is_analysis;
+  }
+  if (output.html) {
+    const absl::Status s = WriteFileAtomically(line.Get("html"), output.page);
+    if (!s.ok()) return fail(s, kExitCannotWrite);
+  }
+  if (line.Has("alias-queries")) {
+    std::string queries = standard_input;
+    if (const std::string file = line.Get("alias-queries"); file != "-") {
+      absl::StatusOr<std::string> read = ReadFile(file);
+      if (!read.ok()) return fail(read.status(), ExitCodeOf(read.status()));
+      queries = *std::move(read);
+    }
+    progress.Doing("answering alias queries");
+    start = Now();
+    std::string answers;
+    const absl::Status s = Recovered("alias-db", [&] {
+      std::unique_ptr<AliasDb> db = AliasDb::Build(g);
+      times.push_back({"build alias database", Now() - start});
+      start = Now();
+      answers = AnswerAliasQueries(*db, queries);
+      times.push_back({"alias queries", Now() - start});
+      return absl::OkStatus();
+    });
+    if (!s.ok()) return fail(s, ExitCodeOf(s));
+    texts.push_back(std::move(answers));
+  }
+  if (line.Has("o")) {
+    const std::string out = line.Get("o");
+    progress.Doing(absl::StrCat("writing ", out));
+    absl::Status s;
+    if (out == "-") {
+      texts.push_back(PrintGraph(g));
+    } else if (absl::EndsWith(out, ".smg")) {
+      s = WriteGraphFile(g, out);
+    } else {
+      s = WriteFileAtomically(out, absl::string_view(PrintGraph(g)));
+    }
+    if (!s.ok()) return fail(s, kExitCannotWrite);
+  } else if (!line.Has("quiet") && !line.Has("alias-queries") && (passes.empty() || !only_analyses)) {
+    texts.push_back(PrintGraph(g));
+  }
+  print_texts();
+  if (line.Has("timing")) {
+    // The first is the reading of the graph. Milliseconds.
+    std::string json = absl::StrCat("{\"parse\": ", times[0].second * 1e3, ", \"passes\": {");
+    for (size_t i = 1; i < times.size(); ++i) {
+      absl::StrAppend(&json, i == 1 ? "" : ", ", "\"", times[i].first, "\": ", times[i].second * 1e3);
+    }
+    std::fprintf(stderr, "%s}}\n", json.c_str());
+  }
+  return kExitOk;
+}
+
 int Main(int argc, char** argv) {
   const PassPipeline all = OptPasses();
   absl::StatusOr<CommandLine> parsed =
@@ -147,105 +276,24 @@ int Main(int argc, char** argv) {
   for (absl::string_view name : absl::StrSplit(line.Get("pass"), ',', absl::SkipEmpty())) {
     const Pass* p = all.Find(name);
     if (p == nullptr) {
-      return Fail(absl::InvalidArgumentError(absl::StrCat("there is no pass \"", name, "\"; --list-passes names them")),
+      std::vector<std::string> names;
+      for (const Pass& pass : all.passes()) names.push_back(pass.name);
+      const std::string meant = ClosestWord(name, names);
+      return Fail(absl::InvalidArgumentError(
+                      absl::StrCat("there is no pass \"", name, "\"; --list-passes names them",
+                                   meant.empty() ? "" : absl::StrCat("; did you mean \"", meant, "\"?"))),
                   kExitUsage);
     }
     passes.push_back(p);
   }
   if (absl::Status s = CheckOptions(line, all, passes); !s.ok()) return Fail(s, kExitUsage);
-  const bool explain = line.Has("explain");
-  std::vector<std::pair<std::string, double>> times;
-  double start = Now();
-  absl::StatusOr<OperatorDeclarations> operators = ReadOperatorSchemas(line.Get("op-schema"));
-  if (!operators.ok()) return Fail(operators.status(), ExitCodeOf(operators.status()));
-  absl::StatusOr<std::unique_ptr<Graph>> graph =
-      Recovered<std::unique_ptr<Graph>>("read", [&] { return Read(line.positional()[0], *operators); });
-  if (!graph.ok()) return Fail(graph.status(), ExitCodeOf(graph.status()));
-  Graph& g = **graph;
-  times.push_back({"read", Now() - start});
-  const auto is_analysis = [](const Pass* p) { return p->is_analysis; };
-  if (absl::Status s = Check(g, !absl::c_all_of(passes, is_analysis)); !s.ok())
-    return Fail(Annotate(s, line.positional()[0]), ExitCodeOf(s));
-
-  bool only_analyses = true;
-  PassContext context;  // behind the graph, which its analyses follow
-  OptOutput& output = context.Put(
-      OptOutput{.json = line.Has("json"), .dot = line.Has("dot"), .html = line.Has("html"), .explain = explain});
-  FuseOptions& fuse = context.Get<FuseOptions>();
-  fuse.explain = explain;
-  fuse.verify = true;
-  absl::flat_hash_set<std::string> done;
-  // A graph whose types are complete needs no more of what makes a program of a text.
-  const PassPipeline script = PassesOf({PassGroup::kScript});
-  bool typed = HasCompleteTypes(g);
-  if (typed) {
-    for (const Pass& p : script.passes()) done.insert(p.name);
+  std::string standard_input;  // read before there is a progress, since somebody may be typing it
+  if (line.positional()[0] == "-" || line.Get("alias-queries") == "-") {
+    absl::StatusOr<std::string> text = ReadFile("/dev/stdin");
+    if (!text.ok()) return Fail(text.status(), ExitCodeOf(text.status()));
+    standard_input = *std::move(text);
   }
-  for (const Pass* named : passes) {
-    for (const Pass* p : all.WithPrerequisites(named->name)) {
-      if (p != named && done.contains(p->name)) continue;
-      output.text.clear();
-      if (!typed && !p->is_analysis && script.Find(p->name) == nullptr) {
-        typed = true;
-        if (absl::Status s = Check(g, true); !s.ok()) return Fail(Annotate(s, line.positional()[0]), ExitCodeOf(s));
-      }
-      std::vector<PassRecord> records;
-      const absl::Status s = Recovered(p->name, [&] { return RunPass(*p, g, context, {}, &records); });
-      if (absl::IsInternal(s)) return Fail(s, kExitBug);
-      if (!s.ok())
-        return Fail(absl::Status(s.code(), absl::StrCat("pass ", p->name, ": ", s.message())), ExitCodeOf(s));
-      times.push_back({p->name, records.back().milliseconds / 1e3});
-      if (p == named && explain) absl::StrAppend(&output.text, Explanation(*p, context));
-      if (output.json) output.text = Utf8(output.text);
-      if (!line.Has("quiet")) std::fputs(output.text.c_str(), stdout);
-      done.insert(p->name);
-    }
-    only_analyses &= named->is_analysis;
-  }
-  if (output.html) {
-    const absl::Status s = WriteFileAtomically(line.Get("html"), output.page);
-    if (!s.ok()) return Fail(s, kExitCannotWrite);
-  }
-  if (line.Has("alias-queries")) {
-    const std::string path = line.Get("alias-queries");
-    absl::StatusOr<std::string> queries = ReadFile(path == "-" ? "/dev/stdin" : path);
-    if (!queries.ok()) return Fail(queries.status(), ExitCodeOf(queries.status()));
-    start = Now();
-    std::string answers;
-    const absl::Status s = Recovered("alias-db", [&] {
-      std::unique_ptr<AliasDb> db = AliasDb::Build(g);
-      times.push_back({"build alias database", Now() - start});
-      start = Now();
-      answers = AnswerAliasQueries(*db, *queries);
-      times.push_back({"alias queries", Now() - start});
-      return absl::OkStatus();
-    });
-    if (!s.ok()) return Fail(s, ExitCodeOf(s));
-    std::fputs(answers.c_str(), stdout);
-  }
-  if (line.Has("o")) {
-    const std::string path = line.Get("o");
-    absl::Status s;
-    if (path == "-") {
-      std::fputs(PrintGraph(g).c_str(), stdout);
-    } else if (absl::EndsWith(path, ".smg")) {
-      s = WriteGraphFile(g, path);
-    } else {
-      s = WriteFileAtomically(path, absl::string_view(PrintGraph(g)));
-    }
-    if (!s.ok()) return Fail(s, kExitCannotWrite);
-  } else if (!line.Has("quiet") && !line.Has("alias-queries") && (passes.empty() || !only_analyses)) {
-    std::fputs(PrintGraph(g).c_str(), stdout);
-  }
-  if (line.Has("timing")) {
-    // The first is the reading of the graph. Milliseconds.
-    std::string json = absl::StrCat("{\"parse\": ", times[0].second * 1e3, ", \"passes\": {");
-    for (size_t i = 1; i < times.size(); ++i) {
-      absl::StrAppend(&json, i == 1 ? "" : ", ", "\"", times[i].first, "\": ", times[i].second * 1e3);
-    }
-    std::fprintf(stderr, "%s}}\n", json.c_str());
-  }
-  return kExitOk;
+  return RunPasses(line, all, passes, standard_input);
 }
 
 }  // namespace

@@ -65,6 +65,17 @@ code=0; "$opt" g.ir --timing=xml 2> said.txt || code=$?
 [[ $code == 2 ]] && grep -q 'timing=json expected' said.txt || fail "exit $code: $(cat said.txt)"
 code=0; "$opt" g.ir --pas=fuse 2> said.txt || code=$?
 [[ $code == 2 ]] && tail -n 1 said.txt | grep -q 'did you mean --pass?' || fail "exit $code: $(cat said.txt)"
+code=0; "$opt" g.ir --pass=fus 2> said.txt || code=$?
+[[ $code == 2 ]] && tail -n 1 said.txt | grep -q 'did you mean "fuse"?' || fail "exit $code: $(cat said.txt)"
+code=0; "$opt" model.pt2 2> said.txt || code=$?
+[[ $code == 3 ]] && grep -q 'smelt inspect model.pt2 prints its graph as text' said.txt || fail "exit $code: $(cat said.txt)"
+# Work of over a second is shown, here the wait for a reader; --quiet shows nothing.
+mkfifo pipe
+"$opt" g.ir -o pipe 2> said.txt &
+for _ in $(seq 600); do grep -q 'smelt-opt: writing pipe (' said.txt && break || sleep 0.1; done
+"$opt" g.ir | diff - pipe || fail "another text through the pipe"
+wait $!
+grep -qE '^smelt-opt: writing pipe \([0-9.]+ s\)$' said.txt || fail "no progress: $(cat said.txt)"
 code=0; "$opt" g.ir -o g.ir 2> said.txt || code=$?
 [[ $code == 2 ]] && grep -q 'which would be lost' said.txt || fail "exit $code: $(cat said.txt)"
 "$opt" g.ir -o /dev/null && [[ -c /dev/null ]] || fail "/dev/null"

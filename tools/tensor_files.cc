@@ -19,12 +19,15 @@
 #include "smelt/frontend/zip_archive.h"
 #include "smelt/runtime/safetensors.h"
 #include "smelt/tools/npy.h"
+#include "smelt/tools/plain_text.h"
 
 namespace smelt {
 namespace {
 
 namespace fs = std::filesystem;
 
+constexpr char kTensorFiles[] =
+    "a safetensors file (safetensors.torch.save_file writes one), .npz, .npy or a folder of .npy files expected";
 constexpr int64_t kMostBytes = int64_t{1} << 40;  // of an entry of an .npz
 
 absl::StatusOr<NamedTensors> ReadFolder(const std::string& path) {
@@ -47,8 +50,10 @@ absl::StatusOr<NamedTensors> ReadNpz(const std::string& path) {
   for (const std::string& entry : zip->names()) {
     absl::string_view name = entry;
     const std::string where = absl::StrCat(path, ": ", entry);
-    if (!absl::ConsumeSuffix(&name, ".npy"))
-      return absl::InvalidArgumentError(absl::StrCat(where, ": an entry that ends in .npy expected"));
+    if (!absl::ConsumeSuffix(&name, ".npy")) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": a zip archive with the entry ", Printable(entry),
+                                                     ", so no .npz of NumPy; ", kTensorFiles));
+    }
     SMELT_ASSIGN_OR_RETURN(const std::string bytes, zip->Read(entry, kMostBytes));
     out.tensors.emplace(name, ParseNpy(bytes, where));
   }
@@ -96,16 +101,16 @@ absl::Status WriteNpy(const std::string& path, const Tensor& tensor) {
   return WriteFileAtomically(path, absl::string_view(bytes));
 }
 
-absl::StatusOr<std::vector<size_t>> WriteFolder(const std::string& path, const std::vector<NamedDatum>& results) {
+absl::StatusOr<OtherResults> WriteFolder(const std::string& path, const std::vector<NamedDatum>& results) {
   std::error_code error;
   fs::create_directories(path, error);
   if (error) return absl::UnavailableError(absl::StrCat(path, ": ", error.message()));
-  std::vector<size_t> left_out;
+  OtherResults others;
   std::set<std::string> taken;
   for (size_t i = 0; i < results.size(); ++i) {
     const std::optional<Tensor> tensor = AsTensor(results[i].value);
     if (!tensor) {
-      left_out.push_back(i);
+      others.left_out.push_back(i);
       continue;
     }
     const std::string first = FileName(results[i].name);
@@ -113,7 +118,7 @@ absl::StatusOr<std::vector<size_t>> WriteFolder(const std::string& path, const s
     for (int n = 1; !taken.insert(name).second; ++n) name = absl::StrCat(first, ".", n);
     SMELT_RETURN_IF_ERROR(WriteNpy((fs::path(path) / (name + ".npy")).string(), *tensor));
   }
-  return left_out;
+  return others;
 }
 
 }  // namespace
@@ -130,8 +135,11 @@ absl::StatusOr<NamedTensors> ReadTensors(const std::string& path) {
   }
   if (absl::StartsWith(beginning, "PK\x03\x04")) return ReadNpz(path);
   NamedTensors out{.path = path, .tensors = {}};
-  SMELT_ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsFile> file, SafetensorsFile::Read(path));
-  for (const auto& [name, entry] : file->entries()) out.tensors.emplace(name, file->ReadTensor(name));
+  auto file = SafetensorsFile::Read(path);
+  if (absl::IsDataLoss(file.status()))
+    return absl::DataLossError(absl::StrCat(file.status().message(), "; ", kTensorFiles));
+  SMELT_RETURN_IF_ERROR(file.status());
+  for (const auto& [name, entry] : (*file)->entries()) out.tensors.emplace(name, (*file)->ReadTensor(name));
   return out;
 }
 
@@ -143,8 +151,8 @@ absl::StatusOr<Tensor> ReadOneTensor(const std::string& path) {
                                                  " takes all of them by name"));
 }
 
-absl::StatusOr<std::vector<size_t>> WriteResults(const std::string& path, const std::vector<NamedDatum>& results,
-                                                 const std::string& values) {
+absl::StatusOr<OtherResults> WriteResults(const std::string& path, const std::vector<NamedDatum>& results,
+                                          const std::string& values) {
   std::error_code error;
   if (absl::EndsWith(path, "/") || fs::is_directory(path, error)) return WriteFolder(path, results);
   if (absl::EndsWith(path, ".npy")) {
@@ -155,21 +163,21 @@ absl::StatusOr<std::vector<size_t>> WriteResults(const std::string& path, const 
                                                      path.substr(0, path.size() - 4), "/) or a .safetensors"));
     }
     SMELT_RETURN_IF_ERROR(WriteNpy(path, *tensor));
-    return std::vector<size_t>();
+    return OtherResults();
   }
   std::map<std::string, Tensor> tensors;
   std::map<std::string, std::string> metadata;
-  std::vector<size_t> left_out;
+  OtherResults others;
   for (size_t i = 0; i < results.size(); ++i) {
     if (results[i].value.IsTensor()) {
       tensors[results[i].name] = results[i].value.tensor();
     } else {
-      left_out.push_back(i);
+      others.in_metadata.push_back(i);
     }
   }
-  if (!left_out.empty()) metadata["smelt.values"] = values;
+  if (!others.in_metadata.empty()) metadata["smelt.values"] = values;
   SMELT_RETURN_IF_ERROR(WriteSafetensors(path, tensors, metadata));
-  return left_out;
+  return others;
 }
 
 }  // namespace smelt

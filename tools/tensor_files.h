@@ -30,11 +30,14 @@ struct NamedDatum {
   Datum value;
 };
 
-// Writes results to what `path` says: OUT.npy, a folder (OUT/, or one that exists), else a safetensors file. Values that
-// no such file can hold are returned by their place in `results`; a safetensors file has all that are no tensors in the
-// text `values` of its metadata.
-absl::StatusOr<std::vector<size_t>> WriteResults(const std::string& path, const std::vector<NamedDatum>& results,
-                                                 const std::string& values);
+// Where results that are no tensors went, by their place in the list.
+struct OtherResults {
+  std::vector<size_t> in_metadata, left_out;
+};
+// Writes results to what `path` says: OUT.npy, a folder (OUT/, or one that exists), else a safetensors file, which has all
+// that are no tensors in the text `values` of its metadata. A .npy stands for a number or a bool too; others are left out.
+absl::StatusOr<OtherResults> WriteResults(const std::string& path, const std::vector<NamedDatum>& results,
+                                          const std::string& values);
 
 }  // namespace smelt
 

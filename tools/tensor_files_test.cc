@@ -89,25 +89,27 @@ TEST(TensorFilesTest, ATensorThatCannotBeReadHarmsOnlyWhoAsksForIt) {
 
 TEST(TensorFilesTest, WhatIsNoFileOfTensorsSaysSo) {
   EXPECT_THAT(std::string(ReadTensors(Write("d", Npz("readme", "text"))).status().message()),
-              HasSubstr("d: readme: an entry that ends in .npy expected"));
+              HasSubstr("d: a zip archive with the entry readme, so no .npz of NumPy; a safetensors file"));
   EXPECT_THAT(std::string(ReadTensors(Write("e", "PK\x03\x04")).status().message()), HasSubstr("not a readable zip"));
   EXPECT_THAT(std::string(ReadTensors(Write("f", "text, just text")).status().message()),
-              HasSubstr("not a safetensors file"));
+              AllOf(HasSubstr("not a safetensors file"), HasSubstr("a folder of .npy files expected")));
   EXPECT_EQ(ReadTensors(Path("nothing")).status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST(TensorFilesTest, ResultsAreWrittenInTheFormOfTheirPath) {
   const std::vector<NamedDatum> results = {{"aux.0", Ints({5, 6})}, {"n", Datum(7)}, {"mode", Datum("sum")}};
-  auto left_out = WriteResults(Path("out/"), results, "");
-  ASSERT_TRUE(left_out.ok()) << left_out.status();
-  EXPECT_THAT(*left_out, ElementsAre(2));
+  auto others = WriteResults(Path("out/"), results, "");
+  ASSERT_TRUE(others.ok()) << others.status();
+  EXPECT_THAT(others->left_out, ElementsAre(2));
+  EXPECT_THAT(others->in_metadata, IsEmpty());
   EXPECT_THAT(ValuesOf(ReadOneTensor(Path("out/aux.0.npy"))), ElementsAre(5, 6));
   EXPECT_EQ(*ReadOneTensor(Path("out/n.npy"))->data_as<int64_t>(), 7);
-  left_out = WriteResults(Path("out.safetensors"), results, "{}");
-  ASSERT_TRUE(left_out.ok()) << left_out.status();
-  EXPECT_THAT(*left_out, ElementsAre(1, 2));
+  others = WriteResults(Path("out.safetensors"), results, "{}");
+  ASSERT_TRUE(others.ok()) << others.status();
+  EXPECT_THAT(others->in_metadata, ElementsAre(1, 2));
+  EXPECT_THAT(others->left_out, IsEmpty());
   EXPECT_THAT(ValuesOf(ReadOneTensor(Path("out.safetensors"))), ElementsAre(5, 6));
-  EXPECT_THAT(*WriteResults(Path("one.npy"), {{"y", Ints({8})}}, ""), IsEmpty());
+  ASSERT_TRUE(WriteResults(Path("one.npy"), {{"y", Ints({8})}}, "").ok());
   EXPECT_THAT(ValuesOf(ReadOneTensor(Path("one.npy"))), ElementsAre(8));
   EXPECT_EQ(WriteResults(Path("two.npy"), results, "").status().code(), absl::StatusCode::kInvalidArgument);
 }

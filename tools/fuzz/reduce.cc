@@ -1,5 +1,6 @@
 #include "smelt/tools/fuzz/reduce.h"
 
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -507,7 +508,7 @@ Sample Reduce(const Sample& sample, const std::function<bool(const Sample&)>& fa
   return Reducer(sample, fails, max_tries).Run();
 }
 
-Isolated RunIsolated(const Sample& sample, const RunOptions& options) {
+Isolated RunIsolated(const Sample& sample, const RunOptions& options, const std::function<void()>& waiting) {
   Isolated out;
   int ends[2];
   std::fflush(stdout);
@@ -525,7 +526,14 @@ Isolated RunIsolated(const Sample& sample, const RunOptions& options) {
   close(ends[1]);
   std::string text;
   char buffer[4096];
-  for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<size_t>(n));
+  for (ssize_t n = 1; n > 0;) {
+    pollfd answer = {.fd = ends[0], .events = POLLIN, .revents = 0};
+    do {
+      if (waiting) waiting();
+    } while (waiting && poll(&answer, 1, /*timeout=*/200) == 0);
+    n = read(ends[0], buffer, sizeof buffer);
+    if (n > 0) text.append(buffer, static_cast<size_t>(n));
+  }
   close(ends[0]);
   int status = 0;
   waitpid(child, &status, 0);

@@ -14,12 +14,13 @@ namespace smelt {
 // calls it at most `max_tries` times.
 Sample Reduce(const Sample& sample, const std::function<bool(const Sample&)>& fails, int max_tries = 3000);
 
-// Runs RunSample in a separate process, so that a crash is a failure like any other.
+// Runs RunSample in a separate process, so that a crash is a failure like any other. Calls `waiting` a few times per
+// second while that process is at work.
 struct Isolated {
   bool crashed = false;
   Verdict verdict;
 };
-Isolated RunIsolated(const Sample& sample, const RunOptions& options);
+Isolated RunIsolated(const Sample& sample, const RunOptions& options, const std::function<void()>& waiting = nullptr);
 
 // Gives the graph's weights the contents that the call leaves in them, as the evaluator runs it.
 absl::Status AdvanceState(Sample& sample);
