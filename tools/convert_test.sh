@@ -123,7 +123,7 @@ grep -q '"model":"in/unknown.ir".*"exit_code":4.*"unsupported":\[{"operator":"mi
 grep -q 'mine::spline' report.html || fail "no mine::spline in the report"
 # Failures come first, then what they lack, then all models.
 [[ $(grep -oE '<h2>[A-Za-z ]+' report.html | tr '\n' ' ') == '<h2>Failures <h2>Unsupported operators <h2>Models <h2>Kernels shared among models '* ]] || fail "$(grep '<h2>' report.html)"
-grep -qE 'id="made">bundle format [0-9]+, kernels by .*targets x86-64-v2' report.html || fail "no version in the report"
+grep -qE 'id="made">smelt [0-9.]+: bundle format [0-9]+, kernels by .*targets x86-64-v2' report.html || fail "no version in the report"
 expect 8 'not begun' convert in --out-dir=first --jobs=1
 rm in/cut.pt2 in/unknown.ir
 

@@ -418,20 +418,30 @@ std::string TableText(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
   for (const std::vector<std::string>& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
-    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], std::min(row[c].size(), kWidest));
+    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], std::min(WidthOf(row[c]), kWidest));
   }
   std::string out;
   for (const std::vector<std::string>& row : rows) {
     std::string line = " ";
     for (size_t c = 0; c < row.size(); ++c) {
       absl::StrAppend(&line, " ", row[c]);
-      if (c + 1 < row.size() && row[c].size() < widths[c]) line.append(widths[c] - row[c].size(), ' ');
+      if (const size_t width = WidthOf(row[c]); c + 1 < row.size() && width < widths[c])
+        line.append(widths[c] - width, ' ');
       if (c + 1 < row.size()) line += " ";
     }
     while (!line.empty() && line.back() == ' ') line.pop_back();
     absl::StrAppend(&out, line, "\n");
   }
   return out;
+}
+
+constexpr size_t kName = 200;  // of an argument or state, which many lines may name
+
+// The name that the caller has for an argument or a state, shortened; "?" if there is no such number.
+std::string NameIn(const Json& list, size_t i) {
+  if (i >= list.size()) return "?";
+  const char* const field = list[i].contains("path") ? "path" : "name";
+  return Printable(Shortened(list[i][field].get<std::string>(), kName));
 }
 
 // The description for people.
@@ -461,19 +471,13 @@ class Describer {
  private:
   using Rows = std::vector<std::vector<std::string>>;
   static constexpr size_t kMostKernels = 20;
-  static constexpr size_t kName = 200;  // of an argument or state, which many lines may name
 
   static std::string Text(const Json& j, const char* field) { return j[field].get<std::string>(); }
   static void Section(absl::string_view title, const Rows& rows, std::string& out) {
     if (!rows.empty()) absl::StrAppend(&out, "\n", title, "\n", TableText(rows));
   }
-  std::string ArgumentName(size_t i) const {
-    if (i >= in_.size()) return "?";
-    return Printable(Shortened(Text(in_[i], in_[i].contains("path") ? "path" : "name"), kName));
-  }
-  std::string StateName(size_t i) const {
-    return i < weights_.size() ? Printable(Shortened(Text(weights_[i], "name"), kName)) : "?";
-  }
+  std::string ArgumentName(size_t i) const { return NameIn(in_, i); }
+  std::string StateName(size_t i) const { return NameIn(weights_, i); }
 
   Rows Arguments() const {
     static const std::map<std::string, std::string> kEffects = {{"data", "written"},
@@ -526,20 +530,12 @@ class Describer {
   Rows Results() const {
     Rows rows;
     for (const Json& r : j_["signature"]["outputs"]) {
-      const size_t index = r.contains("index") ? r["index"].get<size_t>() : 0;
-      const std::string place = Text(r, "place");
-      std::string note;
-      if (place == "in-argument") note = absl::StrCat("a view of the argument ", ArgumentName(index));
-      if (place == "is-argument") note = absl::StrCat("the argument ", ArgumentName(index), " itself");
-      if (place == "in-state") note = absl::StrCat("a view of the state ", StateName(index));
-      if (place == "is-state") note = absl::StrCat("the state ", StateName(index), " itself");
-      if (place == "shared") note = "may share memory with other results";
       const bool tensor = Text(r, "kind") == "tensor";
       rows.push_back({Printable(Text(r, "name")), r.contains("dtype") ? Text(r, "dtype") : Text(r, "kind"),
                       r.contains("sizes") ? SizesText(r["sizes"])
                       : tensor            ? "known after a call"
                                           : "",
-                      note});
+                      MemoryOfResult(j_, r)});
     }
     return rows;
   }
@@ -596,15 +592,12 @@ class Describer {
         steps.push_back("no steps");
       }
       const Json& arena = p["arena_bytes"];
-      static const std::map<std::string, std::string> kVariantTexts = {{"distinct", "distinct arguments"},
-                                                                       {"duplicate", "one tensor as two arguments"},
-                                                                       {"overlap", "arguments that share memory"},
-                                                                       {"eager-order", "other calls, in eager order"}};
-      const auto variant = kVariantTexts.find(Text(p, "variant"));
-      rows.push_back({variant == kVariantTexts.end() ? Text(p, "variant") : variant->second, absl::StrJoin(steps, ", "),
-                      absl::StrCat("working memory ", arena.is_number() ? BytesText(arena.get<int64_t>())
-                                                                        : Printable(arena.get<std::string>()))});
-      for (const Json& g : p["guards"]) rows.push_back({"", absl::StrCat("where ", Printable(Text(g, "holds")))});
+      const auto guards = static_cast<int64_t>(p["guards"].size());
+      rows.push_back(
+          {CallsOfPlan(j_, p), absl::StrJoin(steps, ", "),
+           absl::StrCat("working memory ", arena.is_number() ? BytesText(arena.get<int64_t>())
+                                                             : absl::StrCat(Printable(arena.get<std::string>()), " B")),
+           guards > 0 ? absl::StrCat("under ", Count(guards, "condition"), " on sizes or strides (--json)") : ""});
     }
     return rows;
   }
@@ -618,7 +611,9 @@ class Describer {
       }
       const int64_t uses = k["uses"].get<int64_t>();
       rows.push_back({Printable(Text(k, "key").substr(0, 16)), Printable(Text(k, "target")),
-                      BytesText(k["bytes"].get<int64_t>()), absl::StrCat("used ", Count(uses, "time"))});
+                      BytesText(k["bytes"].get<int64_t>()),
+                      uses > 0 ? absl::StrCat("launched ", Count(uses, "time"), " by the first plan")
+                               : "launched by other plans"});
     }
     return rows;
   }
@@ -638,6 +633,38 @@ class Describer {
 
 absl::StatusOr<nlohmann::ordered_json> DescribeBundle(const fb::BundleT& bundle, const Container& file) {
   return Inspector(bundle, file).Run();
+}
+
+std::string CallsOfPlan(const nlohmann::ordered_json& description, const nlohmann::ordered_json& plan) {
+  static const std::map<std::string, std::string> kTexts = {{"distinct", "distinct arguments"},
+                                                            {"duplicate", "one tensor as two arguments"},
+                                                            {"overlap", "arguments that share memory"},
+                                                            {"eager-order", "other calls, in eager order"}};
+  const std::string variant = plan["variant"].get<std::string>();
+  if (variant == "duplicate") {
+    // For each argument the number of its tensor.
+    const Json& tensors = plan["convention"]["duplicates"];
+    std::map<int64_t, std::vector<std::string>> names;
+    for (size_t i = 0; i < tensors.size(); ++i)
+      names[tensors[i].get<int64_t>()].push_back(NameIn(description["signature"]["inputs"], i));
+    for (const auto& [tensor, all] : names) {
+      if (all.size() == 2) return absl::StrCat("one tensor as ", all[0], " and ", all[1]);
+    }
+  }
+  const auto text = kTexts.find(variant);
+  return text == kTexts.end() ? variant : text->second;
+}
+
+std::string MemoryOfResult(const nlohmann::ordered_json& description, const nlohmann::ordered_json& result) {
+  const Json &arguments = description["signature"]["inputs"], &states = description["weights"];
+  const size_t index = result.contains("index") ? result["index"].get<size_t>() : 0;
+  const std::string place = result["place"].get<std::string>();
+  if (place == "in-argument") return absl::StrCat("a view of the argument ", NameIn(arguments, index));
+  if (place == "is-argument") return absl::StrCat("the argument ", NameIn(arguments, index), " itself");
+  if (place == "in-state") return absl::StrCat("a view of the state ", NameIn(states, index));
+  if (place == "is-state") return absl::StrCat("the state ", NameIn(states, index), " itself");
+  if (place == "shared") return "may share memory with other results";
+  return "";
 }
 
 std::string DescriptionText(const nlohmann::ordered_json& j) { return Describer(j).Text(); }

@@ -15,6 +15,10 @@ namespace smelt {
 // Returns the output of `smelt inspect --json`; kResourceExhausted for a bundle of a few bytes that takes gigabytes to
 // describe.
 absl::StatusOr<nlohmann::ordered_json> DescribeBundle(const fb::BundleT& bundle, const Container& file);
+// Returns for which calls a plan of such a description is: "distinct arguments", "one tensor as x and y".
+std::string CallsOfPlan(const nlohmann::ordered_json& description, const nlohmann::ordered_json& plan);
+// Returns whose memory a result has: "a view of the argument x"; "" if it is new, or nothing is known.
+std::string MemoryOfResult(const nlohmann::ordered_json& description, const nlohmann::ordered_json& result);
 // Returns such a description for people, one line per part.
 std::string DescriptionText(const nlohmann::ordered_json& description);
 

@@ -102,6 +102,23 @@ TEST(InspectBundleTest, NamesCannotSteerATerminalOrAPage) {
   EXPECT_THAT(page, HasSubstr("<title>&lt;b&gt;"));
 }
 
+TEST(InspectBundleTest, APlanForOneTensorPassedTwiceNamesTheArguments) {
+  const nlohmann::ordered_json description = {
+      {"signature", {{"inputs", {{{"name", "x"}}, {{"name", "y"}}, {{"name", "d_k"}, {"path", "d.k"}}}}}}};
+  nlohmann::ordered_json plan = {{"variant", "duplicate"}, {"convention", {{"duplicates", {0, 1, 0}}}}};
+  EXPECT_EQ(CallsOfPlan(description, plan), "one tensor as x and d.k");
+  plan["variant"] = "distinct";
+  EXPECT_EQ(CallsOfPlan(description, plan), "distinct arguments");
+}
+
+TEST(InspectBundleTest, AResultIsDescribedByItsMemory) {
+  const nlohmann::ordered_json description = {{"signature", {{"inputs", {{{"name", "x"}}, {{"name", "y"}}}}}},
+                                              {"weights", {{{"name", "cache"}}}}};
+  EXPECT_EQ(MemoryOfResult(description, {{"place", "in-argument"}, {"index", 1}}), "a view of the argument y");
+  EXPECT_EQ(MemoryOfResult(description, {{"place", "is-state"}, {"index", 0}}), "the state cache itself");
+  EXPECT_EQ(MemoryOfResult(description, {{"place", "fresh"}}), "");
+}
+
 absl::StatusOr<CcFiles> MakeCcOf(const fb::BundleT& bundle) {
   CcOptions options;
   options.cc_namespace = "m";

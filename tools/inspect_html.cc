@@ -17,6 +17,7 @@
 #include "absl/strings/strip.h"
 #include "smelt/core/tensor/dtype.h"
 #include "smelt/runtime/json_text.h"
+#include "smelt/tools/inspect_bundle.h"
 #include "smelt/tools/plain_text.h"
 
 namespace smelt {
@@ -42,6 +43,14 @@ g.step:hover rect, g.near rect { stroke-width: 2.5px; } g.step:hover path { stro
 table { border-collapse: collapse; margin-bottom: 1em; }
 td, th { padding: 2px 10px; text-align: left; border-bottom: 1px solid #ddd; vertical-align: top; }
 td.n { text-align: right; } pre { background: #f4f4f4; padding: 8px; overflow-x: auto; } .note { color: #555; }
+text { fill: currentColor; } h1, td, summary { overflow-wrap: anywhere; }
+:root { color-scheme: light dark; }
+@media (prefers-color-scheme: dark) {
+  body { color: #ddd; background: #181818; }
+  .launch { fill: #1d3a57; } .library { fill: #573f1c; } .copy { fill: #5c2a2a; } .other { fill: #333; }
+  rect { stroke: #999; } path { stroke: #777; } .graph, td, th { border-color: #444; }
+  .details, pre { background: #262626; } .small { fill: #aaa; } .note { color: #aaa; }
+}
 )";
 
 // Drag to pan, Ctrl and the wheel to zoom, hover for the details of a step and the steps that it exchanges memory with.
@@ -376,14 +385,10 @@ std::string SignatureTables(const Json& j) {
   }
   PageTable results("results", {"result", "type", "sizes", "memory"});
   for (const Json& r : signature["outputs"]) {
-    const std::string place = TextOf(r, "place");
-    std::string memory = place;
-    if (r.contains("index")) {
-      const bool state = place == "in-state" || place == "is-state";
-      absl::StrAppend(&memory, " ", name_of(state ? j["weights"] : signature["inputs"], r, "index"));
-    }
+    const std::string memory = MemoryOfResult(j, r);
     results.Row({TextOf(r, "name"), r.contains("dtype") ? TextOf(r, "dtype") : TextOf(r, "kind"),
-                 r.contains("sizes") ? SizesText(r["sizes"]) : "", memory});
+                 r.contains("sizes") ? SizesText(r["sizes"]) : "",
+                 memory.empty() && TextOf(r, "place") == "fresh" ? "new" : memory});
   }
   PageTable states("states", {"state", "kind", "type", "sizes"});
   for (const Json& w : j["weights"]) {
@@ -421,6 +426,7 @@ std::string BundlePage(const Json& j) {
   }
   const std::string model = Escape(j["model"].get<std::string>());
   std::string out = absl::StrCat("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">",
+                                 "<meta name=\"viewport\" content=\"width=device-width\">",
                                  "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
                                  "'unsafe-inline'; script-src "
                                  "'unsafe-inline'\"><title>",
@@ -430,10 +436,15 @@ std::string BundlePage(const Json& j) {
   for (const Json& t : j["targets"]) absl::StrAppend(&out, " ", Escape(t["name"].get<std::string>()));
   absl::StrAppend(&out, ".</p>\n", SignatureTables(j));
   for (const Json& p : j["plans"]) {
+    absl::StrAppend(&out, "<h2>Plan for ", Escape(CallsOfPlan(j, p)), "</h2>\n");
+    if (p["variant"] == "eager-order") {
+      absl::StrAppend(&out, "<p>One operator after the other, on the caller's tensors.</p>\n");
+      continue;
+    }
     absl::StrAppend(
-        &out, "<h2>Plan for ", Escape(p["variant"].get<std::string>()), " arguments</h2>\n<p>Working memory ",
+        &out, "<p>Working memory ",
         p["arena_bytes"].is_number() ? BytesText(p["arena_bytes"].get<int64_t>())
-                                     : Escape(p["arena_bytes"].get<std::string>()),
+                                     : absl::StrCat(Escape(p["arena_bytes"].get<std::string>()), " B"),
         ". <span class=\"note\">Blue: a generated kernel. Orange: a library call. Red: a copy.</span></p>\n");
     const MemoryNames names(j, p);
     const std::vector<const Json*> blocks = BlocksOf(p);

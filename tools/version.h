@@ -1,4 +1,4 @@
-// The version of this compiler: everything that machines must have in common to make the same bytes.
+// The version of this compiler, and everything that machines must have in common to make the same bytes.
 #ifndef SMELT_TOOLS_VERSION_H_
 #define SMELT_TOOLS_VERSION_H_
 
@@ -6,7 +6,7 @@
 
 namespace smelt {
 
-// "bundle format 1, kernels by sha256:... LLVM 22.1.8 build 7c0e..."
+// "smelt 0.1.0: bundle format 1, kernels by sha256:... LLVM 22.1.8 build 7c0e..."
 std::string VersionText();
 
 }  // namespace smelt
