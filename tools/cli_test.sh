@@ -420,4 +420,7 @@ expect 4 'mine::spline' "$smelt" reduce unsupported.ir "--case=$case"
 cp "$case" reduced.case.safetensors
 expect 2 'is read, and would be lost' "$smelt" reduce "$models/relu_input.pt2" --case=reduced.case.safetensors
 expect 0 'nothing to cut down' "$smelt" reduce "$models/relu_input.pt2" "--case=$case"
+# A model that is not compiled is cut down; the summary says what was written.
+expect 1 'smelt reduce: wrote red.ir \([0-9]+ B\), red.case.safetensors \([0-9]+ B\) in [0-9.]+ s: tries: [0-9]+$' "$smelt" reduce own_row.ir "--case=$case" -o red --tries=20
+expect 0 'sum.IntList_out' cat red.ir
 exit $failed
