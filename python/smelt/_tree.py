@@ -118,16 +118,21 @@ class Binder:
                 out.extend(p.defaults)
                 continue
             else:
+                self._refuse_unknown(kwargs)  # a misspelt name says more than the one that is missing
                 raise _errors.InvalidArgument(f'argument "{p.name}" is missing')
             if p.node is None:
                 out.append(value)
             else:
                 _flatten(p.node, value, out, p.name)
         if used != len(kwargs):
-            names = [p.name for p in self._parameters]
-            unknown = next(k for k in kwargs if k not in names)
-            raise _errors.InvalidArgument(f'the model has no argument "{unknown}"; it has {", ".join(names)}')
+            self._refuse_unknown(kwargs)
         return out
+
+    def _refuse_unknown(self, kwargs: Dict[str, Any]) -> None:
+        names = [p.name for p in self._parameters]
+        for unknown in kwargs:
+            if unknown not in names:
+                raise _errors.InvalidArgument(f'the model has no argument "{unknown}"; it has {", ".join(names)}')
 
 
 def nester(node: Optional[Node], count: int) -> Callable[[List[Any]], Any]:

@@ -56,6 +56,7 @@ class NestedTest(unittest.TestCase):
             (lambda: self.model(self.x, {"k": self.k}, self.x), "takes 2 positional arguments"),
             (lambda: self.model(self.x, {"k": self.k}, x=self.x), '"x" is given twice'),
             (lambda: self.model(self.x, {"k": self.k}, bias=1), 'no argument "bias"; it has x, parts'),
+            (lambda: self.model(self.x, part={"k": self.k}), 'no argument "part"; it has x, parts'),
             (lambda: self.model(self.x, {"z": self.k}), r'"parts" has the keys \[.z.\], expected \[.k.\]'),
             (lambda: self.model(self.x, self.k), '"parts" is list, expected a dict'),
             (lambda: self.model(self.x, {"k": self.k[:1]}), '"parts.k" has 1 items, expected 2'),
