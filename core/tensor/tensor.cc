@@ -131,50 +131,115 @@ std::string Geometry::ToString() const {
 std::shared_ptr<Storage> Storage::Allocate(int64_t bytes) {
   SMELT_CHECK_GE(bytes, 0);
   auto storage = std::shared_ptr<Storage>(new Storage());
-  storage->data_ = AllocateAligned(bytes);
-  if (storage->data_ == nullptr) throw std::bad_alloc();
+  storage->memory_.data = AllocateAligned(bytes);
+  if (storage->memory_.data == nullptr) throw std::bad_alloc();
   storage->bytes_ = bytes;
-  storage->capacity_ = bytes;
-  storage->owned_ = true;
+  storage->memory_.capacity = bytes;
+  storage->memory_.owned = true;
+  return storage;
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> Storage::Allocate(int64_t bytes, Device device) {
+  if (device.is_cpu()) return Allocate(bytes);
+  SMELT_ASSIGN_OR_RETURN(const DeviceMemory* access, DeviceMemory::Of(device));
+  SMELT_ASSIGN_OR_RETURN(std::shared_ptr<void> memory, access->Allocate(bytes));
+  void* data = memory.get();
+  std::shared_ptr<Storage> storage = Adopt(data, bytes, std::move(memory), device, access);
+  storage->borrowed_ = false;
   return storage;
 }
 
 std::shared_ptr<Storage> Storage::Borrow(void* data, int64_t bytes) { return Adopt(data, bytes, nullptr); }
 
 std::shared_ptr<Storage> Storage::Adopt(void* data, int64_t bytes, std::shared_ptr<void> owner) {
+  return Adopt(data, bytes, std::move(owner), Device::Cpu(), nullptr);
+}
+
+std::shared_ptr<Storage> Storage::Adopt(void* data, int64_t bytes, std::shared_ptr<void> owner, Device device,
+                                        const DeviceMemory* access) {
   SMELT_CHECK_GE(bytes, 0);
+  SMELT_CHECK_EQ(device.is_cpu(), access == nullptr);
   auto storage = std::shared_ptr<Storage>(new Storage());
-  storage->data_ = static_cast<char*>(data);
+  storage->borrowed_ = owner == nullptr;
+  storage->memory_.data = static_cast<char*>(data);
+  storage->memory_.capacity = bytes;
+  storage->memory_.owner = std::move(owner);
+  storage->memory_.device = device;
+  storage->memory_.access = access;
   storage->bytes_ = bytes;
-  storage->capacity_ = bytes;
-  storage->owner_ = std::move(owner);
   return storage;
 }
 
-Storage::~Storage() {
-  if (owned_) std::free(data_);
+Storage::Memory& Storage::Memory::operator=(Memory&& o) noexcept {
+  if (this == &o) return *this;
+  if (owned) std::free(data);
+  data = std::exchange(o.data, nullptr);
+  capacity = std::exchange(o.capacity, 0);
+  owned = std::exchange(o.owned, false);
+  owner = std::move(o.owner);
+  device = std::exchange(o.device, Device());
+  access = std::exchange(o.access, nullptr);
+  return *this;
+}
+
+Storage::Memory::~Memory() {
+  if (owned) std::free(data);
+}
+
+void Storage::FailHostAccess() const {
+  SMELT_UNREACHABLE() << "the host reads or writes a storage of " << bytes_ << " bytes on "
+                      << memory_.device.ToString();
+}
+
+Storage::Memory Storage::Exchange(Memory memory) { return std::exchange(memory_, std::move(memory)); }
+
+absl::Status Storage::MoveTo(Device device) {
+  if (device == memory_.device) return absl::OkStatus();
+  if (borrowed_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("memory of the caller cannot move from ", memory_.device.ToString(), " to ", device.ToString()));
+  }
+  SMELT_ASSIGN_OR_RETURN(std::shared_ptr<Storage> moved, Allocate(bytes_, device));
+  if (bytes_ > 0) {
+    if (moved->memory_.access == nullptr) {
+      SMELT_RETURN_IF_ERROR(memory_.access->ToHost(moved->memory_.data, memory_.data, bytes_));
+    } else if (memory_.access == nullptr) {
+      SMELT_RETURN_IF_ERROR(moved->memory_.access->FromHost(moved->memory_.data, memory_.data, bytes_));
+    } else {
+      return absl::UnimplementedError(
+          absl::StrCat("memory cannot move from ", memory_.device.ToString(), " to ", device.ToString()));
+    }
+  }
+  std::swap(memory_, moved->memory_);
+  return absl::OkStatus();
 }
 
 absl::Status Storage::Resize(int64_t bytes) {
   if (bytes < 0) return absl::InvalidArgumentError(absl::StrCat("a storage cannot have ", bytes, " bytes"));
-  if (bytes <= capacity_) {
+  if (bytes <= memory_.capacity) {
     bytes_ = bytes;
     return absl::OkStatus();
   }
-  if (is_borrowed()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("a storage over memory of the caller has ", capacity_, " bytes and cannot grow to ", bytes));
+  if (borrowed_) {
+    return absl::FailedPreconditionError(absl::StrCat("a storage over memory of the caller has ", memory_.capacity,
+                                                      " bytes and cannot grow to ", bytes));
   }
-  char* data = AllocateAligned(bytes);
-  if (data == nullptr)
-    return absl::ResourceExhaustedError(absl::StrCat("no memory for a storage of ", bytes, " bytes"));
-  std::memcpy(data, data_, static_cast<size_t>(bytes_));
-  if (owned_) std::free(data_);
-  owner_.reset();
-  owned_ = true;
-  data_ = data;
+  if (memory_.access != nullptr) {
+    SMELT_ASSIGN_OR_RETURN(std::shared_ptr<void> grown, memory_.access->Allocate(bytes));
+    if (bytes_ > 0) SMELT_RETURN_IF_ERROR(memory_.access->Copy(static_cast<char*>(grown.get()), memory_.data, bytes_));
+    memory_.data = static_cast<char*>(grown.get());
+    memory_.owner = std::move(grown);
+  } else {
+    char* data = AllocateAligned(bytes);
+    if (data == nullptr)
+      return absl::ResourceExhaustedError(absl::StrCat("no memory for a storage of ", bytes, " bytes"));
+    std::memcpy(data, memory_.data, static_cast<size_t>(bytes_));
+    memory_ = Memory();
+    memory_.owned = true;
+    memory_.data = data;
+  }
   bytes_ = bytes;
-  capacity_ = bytes;
+  memory_.capacity = bytes;
   return absl::OkStatus();
 }
 
@@ -182,7 +247,12 @@ absl::Status Storage::GrowTo(int64_t bytes) {
   const int64_t had = bytes_;
   if (bytes <= had) return absl::OkStatus();
   SMELT_RETURN_IF_ERROR(Resize(bytes));
-  std::memset(data_ + had, 0, static_cast<size_t>(bytes - had));
+  if (memory_.access != nullptr) {
+    absl::Status zeroed = memory_.access->Zero(memory_.data + had, bytes - had);
+    if (!zeroed.ok()) bytes_ = had;
+    return zeroed;
+  }
+  std::memset(memory_.data + had, 0, static_cast<size_t>(bytes - had));
   return absl::OkStatus();
 }
 
@@ -208,6 +278,39 @@ Tensor Tensor::EmptyStrided(DType dtype, absl::Span<const int64_t> sizes, absl::
   int64_t bytes;
   if (__builtin_mul_overflow(high, static_cast<int64_t>(ItemSize(dtype)), &bytes)) throw std::bad_alloc();
   return Tensor(Storage::Allocate(bytes), dtype, std::move(g));
+}
+
+absl::StatusOr<Tensor> Tensor::Empty(DType dtype, absl::Span<const int64_t> sizes, Device device) {
+  Geometry g = Geometry::Contiguous(sizes);
+  int64_t bytes;
+  if (__builtin_mul_overflow(g.NumElements(), static_cast<int64_t>(ItemSize(dtype)), &bytes))
+    return absl::ResourceExhaustedError(absl::StrCat("no memory for a tensor of ", g.ToString()));
+  SMELT_ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage, Storage::Allocate(bytes, device));
+  return Tensor(std::move(storage), dtype, std::move(g));
+}
+
+absl::StatusOr<Tensor> Tensor::CopyTo(Device to) const {
+  const Storage& from = *storage();
+  const int64_t begin = std::min(offset() * ItemSize(dtype()), from.bytes()), bytes = from.bytes() - begin;
+  SMELT_ASSIGN_OR_RETURN(std::shared_ptr<Storage> copy, Storage::Allocate(bytes, to));
+  if (bytes > 0) {
+    if (to.is_cpu() && from.device().is_cpu()) {
+      std::memcpy(copy->data(), from.data() + begin, static_cast<size_t>(bytes));
+    } else if (to.is_cpu() || from.device().is_cpu()) {
+      SMELT_ASSIGN_OR_RETURN(const DeviceMemory* access, DeviceMemory::Of(to.is_cpu() ? from.device() : to));
+      SMELT_RETURN_IF_ERROR(to.is_cpu() ? access->ToHost(copy->data(), from.address() + begin, bytes)
+                                        : access->FromHost(copy->address(), from.data() + begin, bytes));
+    } else if (to == from.device()) {
+      SMELT_ASSIGN_OR_RETURN(const DeviceMemory* access, DeviceMemory::Of(to));
+      SMELT_RETURN_IF_ERROR(access->Copy(copy->address(), from.address() + begin, bytes));
+    } else {
+      return absl::UnimplementedError(
+          absl::StrCat("a tensor cannot be copied from ", from.device().ToString(), " to ", to.ToString()));
+    }
+  }
+  Geometry g = geometry();
+  g.offset = 0;
+  return Tensor(std::move(copy), dtype(), std::move(g));
 }
 
 Tensor Tensor::View(Geometry geometry) const { return Tensor(impl_->storage, impl_->dtype, std::move(geometry)); }
