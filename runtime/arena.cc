@@ -17,7 +17,7 @@ absl::Status Arena::Reserve(const fb::PlanT& plan, absl::Span<const int64_t> slo
   if (all_ != nullptr && all_->bytes() >= bytes) return absl::OkStatus();
   all_.reset();
   // Vectors that end beyond the last element do not leave the arena.
-  all_ = Storage::Allocate(bytes + 64);
+  SMELT_ASSIGN_OR_RETURN(all_, device_->NewStorage(bytes + 64));
   ++generation_;
   return absl::OkStatus();
 }

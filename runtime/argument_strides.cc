@@ -10,7 +10,6 @@
 #include "smelt/core/base/cause.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/runtime/memory_limit.h"
-#include "smelt/runtime/strided.h"
 
 namespace smelt {
 
@@ -115,14 +114,14 @@ absl::Status ArgumentStrides::MoveToLayout(const EvaluatedLayout& layout, Datum*
   const int64_t reach = ReachOfLayout(t.sizes(), strides);
   if (reach < 0) return absl::InternalError("a result has other dims than its layout rule is for");
   SMELT_RETURN_IF_ERROR(CheckMemoryFor(reach, ItemSize(t.dtype())));
-  Tensor moved = Tensor::EmptyStrided(t.dtype(), t.sizes(), strides);
-  CopyStrided(static_cast<char*>(moved.data()), moved.strides(), static_cast<const char*>(t.data()), t.strides(),
-              t.sizes(), ItemSize(t.dtype()), pool_, width_);
+  SMELT_ASSIGN_OR_RETURN(Tensor moved, device_->NewTensor(t.dtype(), t.sizes(), strides));
+  SMELT_RETURN_IF_ERROR(device_->CopyElements(moved, t));
   *out = Datum(std::move(moved));
   return absl::OkStatus();
 }
 
-absl::Span<const Datum> ArgumentStrides::InExportedStrides(absl::Span<const Datum> args, const Signature& call) {
+absl::StatusOr<absl::Span<const Datum>> ArgumentStrides::InExportedStrides(absl::Span<const Datum> args,
+                                                                           const Signature& call) {
   if (to_copy_.empty()) return args;
   copied_args_.assign(args.begin(), args.end());
   copies_.resize(args.size());
@@ -131,13 +130,13 @@ absl::Span<const Datum> ArgumentStrides::InExportedStrides(absl::Span<const Datu
     std::vector<int64_t> strides;
     for (int e : bundle_.args[i]->strides) strides.push_back(call.exprs().value[e]);
     Tensor& copy = copies_[i];
-    if (!copy.defined() || copy.sizes() != t.sizes() || copy.strides() != absl::MakeConstSpan(strides))
-      copy = Tensor::EmptyStrided(t.dtype(), t.sizes(), strides);
-    CopyStrided(static_cast<char*>(copy.data()), copy.strides(), static_cast<const char*>(t.data()), t.strides(),
-                t.sizes(), ItemSize(t.dtype()), pool_, width_);
+    if (!copy.defined() || copy.sizes() != t.sizes() || copy.strides() != absl::MakeConstSpan(strides)) {
+      SMELT_ASSIGN_OR_RETURN(copy, device_->NewTensor(t.dtype(), t.sizes(), strides));
+    }
+    SMELT_RETURN_IF_ERROR(device_->CopyElements(copy, t));
     copied_args_[i] = copy;
   }
-  return copied_args_;
+  return absl::MakeConstSpan(copied_args_);
 }
 
 }  // namespace smelt

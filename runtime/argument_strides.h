@@ -15,22 +15,21 @@
 #include "smelt/core/tensor/tensor.h"
 #include "smelt/runtime/executable.h"
 #include "smelt/runtime/signature.h"
-#include "smelt/runtime/thread_pool.h"
 #include "smelt/runtime/value.h"
 
 namespace smelt {
 
 class ArgumentStrides {
  public:
-  ArgumentStrides(const Executable& program, ThreadPool* pool, int width)
-      : program_(program), bundle_(program.bundle()), pool_(pool), width_(width) {}
+  ArgumentStrides(const Executable& program, const ExecutionDevice* device)
+      : program_(program), bundle_(program.bundle()), device_(device) {}
 
   // Forgets what was found out for another plan.
   void Begin();
   // Checks the arguments' strides, for a plan that needs the exported ones. The cause of an error is kOtherStrides.
   absl::Status Check(absl::Span<const Datum> args, const Signature& call, const ExecutablePlan& plan);
   // Returns the arguments, with copies of those whose strides the plan cannot take. Valid until Release.
-  absl::Span<const Datum> InExportedStrides(absl::Span<const Datum> args, const Signature& call);
+  absl::StatusOr<absl::Span<const Datum>> InExportedStrides(absl::Span<const Datum> args, const Signature& call);
   void Release() { copied_args_.clear(); }
 
   // The layouts of the results, by output; empty if the plan's own layouts are correct.
@@ -46,8 +45,7 @@ class ArgumentStrides {
 
   const Executable& program_;
   const fb::BundleT& bundle_;
-  ThreadPool* pool_;
-  int width_;
+  const ExecutionDevice* device_;
   std::vector<int> to_copy_;  // arguments with other strides than the plan needs
   std::vector<EvaluatedLayout> result_layouts_;
   std::vector<Datum> copied_args_;

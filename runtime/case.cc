@@ -134,7 +134,11 @@ class CaseRunner {
                                                                                  .time_steps = options_.time_steps}));
     for (int round = 0; round < options_.repeat; ++round) {
       first_round_ = round == 0;
-      if (!first_round_) SMELT_RETURN_IF_ERROR(instance_->ResetStates());
+      if (!first_round_) {
+        SMELT_RETURN_IF_ERROR(MoveAll(program_->on_device()));
+        SMELT_RETURN_IF_ERROR(instance_->ResetStates());
+      }
+      SMELT_RETURN_IF_ERROR(MoveAll(Device::Cpu()));
       live_.clear();
       returned_.clear();  // their memory serves the next round
       origins_.clear();
@@ -173,6 +177,16 @@ class CaseRunner {
     }
     return out;
   }
+  // Moves all storages of arguments, results and states.
+  absl::Status MoveAll(Device device) {
+    if (program_->on_device().is_cpu()) return absl::OkStatus();
+    for (const auto& [name, storage] : live_) SMELT_RETURN_IF_ERROR(storage->MoveTo(device));
+    for (const Tensor& t : returned_) SMELT_RETURN_IF_ERROR(t.storage()->MoveTo(device));
+    for (size_t i = 0; i < program_->states().size(); ++i)
+      SMELT_RETURN_IF_ERROR(instance_->state(static_cast<int>(i)).storage()->MoveTo(device));
+    return absl::OkStatus();
+  }
+
   // --- storages ---
   absl::StatusOr<absl::string_view> FileBytes(const std::string& name) const {
     auto it = file_->entries().find(name);
@@ -257,9 +271,17 @@ class CaseRunner {
         }
       }
     }
+    SMELT_RETURN_IF_ERROR(MoveAll(program_->on_device()));
     const auto begin = std::chrono::steady_clock::now();
     absl::StatusOr<std::vector<Datum>> result = instance_->Run(args);
     latencies_.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+    SMELT_RETURN_IF_ERROR(MoveAll(Device::Cpu()));
+    for (const Tensor& t : tensors) SMELT_RETURN_IF_ERROR(t.storage()->MoveTo(Device::Cpu()));
+    if (result.ok()) {
+      for (const Datum& v : *result) {
+        if (v.IsTensor()) SMELT_RETURN_IF_ERROR(v.tensor().storage()->MoveTo(Device::Cpu()));
+      }
+    }
     if (first_round_) NoteStats(result.ok());
     // The names that later calls may use.
     for (const std::string& name : arg_storages) {
@@ -315,6 +337,10 @@ class CaseRunner {
     report_.kernel_launches += s.kernel_launches;
     report_.library_calls += s.library_calls;
     report_.bytes_copied_back += s.bytes_copied_back;
+    report_.host_steps += s.host_steps;
+    report_.bytes_to_host += s.bytes_to_host;
+    report_.bytes_to_device += s.bytes_to_device;
+    report_.device_waits += s.device_waits;
     report_.arena_bytes = std::max(report_.arena_bytes, s.arena_bytes);
     switch (s.variant) {
       case AliasVariant::kDistinct:

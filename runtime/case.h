@@ -35,10 +35,14 @@ struct CaseReport {
   double min_ms = 0, median_ms = 0;                                       // of all calls of all rounds
   int64_t kernel_launches = 0, library_calls = 0, bytes_copied_back = 0;  // of all calls of a round
   int64_t arena_bytes = 0;                                                // the largest
-  std::vector<std::string> alias_variants;                                // one per call; "" if it was refused
+  // On a device, of all calls of a round: see CallStats.
+  int64_t host_steps = 0, bytes_to_host = 0, bytes_to_device = 0, device_waits = 0;
+  std::vector<std::string> alias_variants;  // one per call; "" if it was refused
   std::vector<StepTime> step_times;
 };
 
+// For a program on a device, arguments and states move there before each call, and back for the comparison.
+//
 // Returns an error only for a case file that cannot be read (DataLoss, NotFound, ...). Everything else is in the
 // report.
 absl::StatusOr<CaseReport> RunCase(const std::shared_ptr<const Program>& program, const std::string& case_path,

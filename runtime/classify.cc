@@ -67,7 +67,7 @@ bool Executor::PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> a
   // The memory from which an argument counts its places may be another argument's, though neither is within the other.
   for (int a : plan.reaches_beyond) {
     const Storage& storage = *args[a].tensor().storage();
-    const uintptr_t low = reinterpret_cast<uintptr_t>(storage.data());
+    const uintptr_t low = reinterpret_cast<uintptr_t>(storage.address());
     const uintptr_t high = low + static_cast<uintptr_t>(storage.bytes());
     for (int b : sharing_.tensors()) {
       if (plan.inner_of_outer[a] == plan.inner_of_outer[b] || (!plan.writes_data[a] && !plan.writes_data[b])) continue;

@@ -117,8 +117,8 @@ absl::Status EagerRun::Finish(std::vector<Datum>* outputs) {
     memory_.Remember(to.storage());
     memory_.CopyElements(to, v.tensor());
   }
-  e_.states_.NoteChangedGeometry();
-  return e_.states_.geometry_changed() ? e_.states_.AdoptReplaced() : absl::OkStatus();
+  // On a device, after the storages have moved back to it.
+  return e_.on_host_ ? e_.AdoptChangedStates() : absl::OkStatus();
 }
 
 absl::Status EagerRun::RunBlock(int index) {
@@ -310,6 +310,11 @@ absl::Status EagerRun::SetStorage(const fb::EagerInstrT& i) {
   self.SetStorage(source.storage());
   self.SetGeometry(std::move(g));
   return absl::OkStatus();
+}
+
+absl::Status Executor::AdoptChangedStates() {
+  states_.NoteChangedGeometry();
+  return states_.geometry_changed() ? states_.AdoptReplaced() : absl::OkStatus();
 }
 
 absl::Status Executor::RunEager(int plan, absl::Span<const Datum> args, std::vector<Datum>* outputs) {

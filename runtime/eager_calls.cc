@@ -67,6 +67,7 @@ absl::StatusOr<std::vector<Datum>> EagerCalls::Run(int call, absl::Span<const Py
   SMELT_RETURN_IF_ERROR(ran);
   stats->kernel_launches += e.last_call().kernel_launches;
   stats->library_calls += e.last_call().library_calls;
+  stats->host_steps += e.last_call().host_steps;
   stats->arena_bytes = std::max(stats->arena_bytes, e.last_call().arena_bytes);
   return results;
 }

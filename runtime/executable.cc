@@ -164,6 +164,8 @@ absl::StatusOr<std::shared_ptr<const Executable>> Executable::MakeCall(Executabl
   p->options_ = outer.options_;
   p->bundle_ = &bundle;
   p->kernels_ = outer.kernels_;
+  p->device_ = outer.device_;
+  p->image_ = outer.image_;
   p->library_ = outer.library_;
   p->prepared_bytes_ = outer.prepared_bytes_;
   SMELT_RETURN_IF_ERROR(p->Init());
@@ -213,7 +215,70 @@ absl::Status Executable::FindCustomOperators() {
       absl::StrJoin(missing, "; "), "; register them, or load the library that holds them, before the bundle"));
 }
 
+absl::Status Executable::ChooseDeviceTarget(Device device) {
+  SMELT_ASSIGN_OR_RETURN(device_, ExecutionDevice::Of(device));
+  on_device_ = device;
+  if (!bundle_->custom_operators.empty()) {
+    return absl::UnimplementedError(absl::StrCat("the model calls operators of its author's own, which do not run on ",
+                                                 device.ToString(), "; run it on the CPU"));
+  }
+  if (bundle_->kernels.empty() && options_.target.empty()) return absl::OkStatus();
+  const int has = device_->compute_capability();
+  const fb::TargetCodeT* best = nullptr;
+  bool from_ptx = false;
+  std::vector<std::string> names;
+  for (const auto& t : bundle_->targets) {
+    names.push_back(t->name);
+    const int needs = t->compute_capability;
+    if (needs == 0 || needs > has || (!options_.target.empty() && t->name != options_.target)) continue;
+    const bool runs = t->is_ptx || (t->exact_device ? needs == has : needs / 10 == has / 10);
+    if (!runs && t->ptx_segment < 0) continue;
+    // Code for the device itself is better than text that the driver compiles, and newer code better than older.
+    const bool text = t->is_ptx || !runs;
+    if (best != nullptr && std::pair(text, -needs) > std::pair(from_ptx, -best->compute_capability)) continue;
+    best = t.get();
+    from_ptx = text;
+  }
+  if (best == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "it holds no code for ", device.ToString(), ", which has compute capability ", has / 10, ".", has % 10,
+        "; the bundle has targets ", absl::StrJoin(names, ", "), "; compile with --target=sm_", has));
+  }
+  target_ = best->name;
+  if (bundle_->kernels.empty()) return absl::OkStatus();
+  std::vector<DeviceKernel> kernels;
+  for (size_t k = 0; k < best->kernels.size(); ++k) {
+    kernels.push_back({best->kernels[k]->cuda.get(), bundle_->kernels[k]->num_words});
+    if (kernels.back().launch == nullptr) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          best->name,
+          ": the bundle does not say how its kernels are launched: compile the model again with this version"));
+    }
+  }
+  const bool other_segment = from_ptx && !best->is_ptx;
+  const int segment = other_segment ? best->ptx_segment : best->image_segment;
+  SMELT_RETURN_IF_ERROR(container_->VerifyDigest(segment));
+  SMELT_ASSIGN_OR_RETURN(image_, device_->Load(container_->bytes(segment), std::move(kernels)));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> Executable::StateOnDevice(int storage) const {
+  const std::lock_guard<std::mutex> lock(states_mutex_);
+  states_on_device_.resize(bundle_->storages.size());
+  if (states_on_device_[storage] == nullptr) {
+    const int64_t bytes = bundle_->storages[storage]->bytes;
+    SMELT_ASSIGN_OR_RETURN(std::shared_ptr<Storage> made, device_->NewStorage(bytes));
+    SMELT_RETURN_IF_ERROR(device_->FromHost(made->address(), StateBytes(storage), bytes));
+    states_on_device_[storage] = std::move(made);
+  }
+  return states_on_device_[storage];
+}
+
 absl::Status Executable::ChooseTarget() {
+  if (!options_.device.empty()) {
+    SMELT_ASSIGN_OR_RETURN(const Device device, Device::Parse(options_.device));
+    if (!device.is_cpu()) return ChooseDeviceTarget(device);
+  }
   if (bundle_->kernels.empty() && options_.target.empty()) return absl::OkStatus();
   const fb::TargetCodeT* best = nullptr;
   std::vector<std::string> names;

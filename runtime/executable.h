@@ -4,17 +4,17 @@
 #define SMELT_RUNTIME_EXECUTABLE_H_
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "smelt/runtime/device/device.h"
 #include "smelt/runtime/library/library.h"
 #include "smelt/runtime/operators.h"
 #include "smelt/runtime/program.h"
 #include "smelt/schema/bundle.h"
 
 namespace smelt {
-
-using KernelEntry = void (*)(const int64_t* words, int64_t begin, int64_t end, int64_t* status);
 
 // Values of expressions. `known` is 0 if a symbol is not known yet or the arithmetic has no result (division by zero,
 // overflow). Using such a value is an error; computing it is not.
@@ -89,7 +89,11 @@ class Executable : public Program {
   const std::vector<ExecutablePlan>& plans() const { return plans_; }
   // The calls of an eager-order plan.
   const std::vector<std::shared_ptr<const Executable>>& eager_calls(int plan) const { return eager_calls_[plan]; }
-  KernelEntry kernel(int k) const { return (*kernels_)[k]; }
+  // The device that runs the program; null for the host.
+  const ExecutionDevice* device() const { return device_; }
+  // The code of a kernel for the host; null on a device, where kernels are those of the image.
+  KernelEntry kernel(int k) const { return kernels_ == nullptr ? nullptr : (*kernels_)[k]; }
+  const KernelImage* image() const { return image_.get(); }
   Library& library() const { return *library_; }
   // The implementation of an operator of the user's own, by the bundle's number.
   const std::shared_ptr<const OperatorFunction>& custom_operator(int i) const { return custom_operators_[i]; }
@@ -97,6 +101,8 @@ class Executable : public Program {
 
   // Initial contents of a state storage; null if it has no bytes.
   const char* StateBytes(int storage) const;
+  // Returns a state storage that no call writes, in the device's memory. All instances share it.
+  absl::StatusOr<std::shared_ptr<Storage>> StateOnDevice(int storage) const;
 
   // The expressions of the arguments' sizes and strides, and the symbols that they depend on.
   const std::vector<int>& signature_exprs() const { return signature_exprs_; }
@@ -116,6 +122,7 @@ class Executable : public Program {
   static absl::StatusOr<std::shared_ptr<const Executable>> MakeCall(Executable& outer, const fb::BundleT& bundle);
   absl::Status Init();
   absl::Status ChooseTarget();
+  absl::Status ChooseDeviceTarget(Device device);
   absl::Status FindCustomOperators();
   void Describe();
   void DescribeForCaller();  // of the program itself, not of the calls of an eager-order plan
@@ -130,6 +137,10 @@ class Executable : public Program {
   const fb::BundleT* bundle_ = nullptr;
   ProgramOptions options_;
   std::shared_ptr<const std::vector<KernelEntry>> kernels_;  // including those of the calls
+  const ExecutionDevice* device_ = nullptr;
+  std::shared_ptr<const KernelImage> image_;
+  mutable std::mutex states_mutex_;
+  mutable std::vector<std::shared_ptr<Storage>> states_on_device_;  // by state storage; null: not copied yet
   std::vector<std::shared_ptr<const OperatorFunction>> custom_operators_;
   std::vector<ExecutablePlan> plans_;
   std::vector<std::vector<std::shared_ptr<const Executable>>> eager_calls_;  // by plan

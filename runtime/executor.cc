@@ -68,15 +68,19 @@ Executor::Executor(std::shared_ptr<const Executable> program, const InstanceOpti
       bundle_(program_->bundle()),
       pool_(&ThreadPool::Shared()),
       width_(WidthOf(options, program_->options(), *pool_)),
+      host_(pool_, width_),
+      device_(program_->device() != nullptr ? program_->device() : &host_),
+      on_host_(device_->is_host()),
+      is_inner_(random != nullptr),
       random_(random != nullptr ? random : &generator_),
       guard_(options.guard),
-      allocator_(options.guard),
-      states_(*program_, guard_, pool_, width_, &allocator_),
+      allocator_(options.guard, device_),
+      states_(*program_, guard_, device_, &allocator_),
       signature_(*program_),
       sharing_(*program_),
-      strides_(*program_, pool_, width_),
-      written_(*program_),
-      arena_(guard_) {
+      strides_(*program_, device_),
+      written_(*program_, device_),
+      arena_(guard_, device_) {
   generator_.seed = options.seed;
   status_[1] = CpuHints();
   bound_plans_.resize(program_->plans().size());
@@ -86,7 +90,11 @@ Executor::Executor(std::shared_ptr<const Executable> program, const InstanceOpti
 
 Executor::~Executor() = default;
 
-absl::Status Executor::Init() { return states_.Init(); }
+absl::Status Executor::Init() {
+  if (!on_host_ && guard_ != GuardPages::kNone)
+    return absl::InvalidArgumentError("guard pages are for memory of the host");
+  return states_.Init();
+}
 
 absl::Status Executor::ResetStates() {
   if (in_operator_) return absl::FailedPreconditionError("an operator resets the instance that is calling it");
@@ -96,7 +104,7 @@ absl::Status Executor::ResetStates() {
 absl::Status Executor::RunInto(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
   if (in_operator_)
     return absl::FailedPreconditionError("an operator runs the instance that is calling it; another one can run");
-  return CatchOutOfMemory([&] { return Call(args, outputs); });
+  return CatchOutOfMemory([&] { return on_host_ ? Call(args, outputs) : RunOnDevice(args, outputs); });
 }
 
 absl::Status Executor::Call(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
@@ -106,6 +114,7 @@ absl::Status Executor::Call(absl::Span<const Datum> args, std::vector<Datum>* ou
         absl::StrCat("the model has ", bundle_.outputs.size(), " outputs, memory for ", outputs->size(), " was given"));
   }
   stats_ = CallStats();
+  status_is_open_ = false;
   args_ = args;
   SMELT_RETURN_IF_ERROR(signature_.Read(args, states_));
   SMELT_ASSIGN_OR_RETURN(const int index, ChoosePlan(args));
@@ -119,10 +128,10 @@ absl::Status Executor::Call(absl::Span<const Datum> args, std::vector<Datum>* ou
   absl::Status status;
   if (plan_->plan->eager != nullptr) {
     for (int e : plan_->late_exprs) bound_->values.known[e] = 0;
-    status = RunEager(index, args, outputs);
+    status = on_host_ ? RunEager(index, args, outputs) : RunEagerOnHost(index, args, outputs);
   } else {
     status = CatchOutOfMemory([&] {
-      args_ = strides_.InExportedStrides(args, signature_);
+      SMELT_ASSIGN_OR_RETURN(args_, strides_.InExportedStrides(args, signature_));
       return SetAddresses(args_, outputs);
     });
     // Nothing has been done yet. An answer that depends on the order of elements belongs to the eager-order plan.
@@ -130,12 +139,16 @@ absl::Status Executor::Call(absl::Span<const Datum> args, std::vector<Datum>* ou
     SMELT_RETURN_IF_ERROR(status);
     const uint64_t drawn = random_->next;
     status = CatchOutOfMemory([&] {
+      if (!on_host_) SMELT_RETURN_IF_ERROR(ClearStatusWords());
       SMELT_RETURN_IF_ERROR(RunBlock(0));
+      if (!on_host_) SMELT_RETURN_IF_ERROR(CheckStatusWords());
       return Finish(args, outputs);
     });
+    // Also after an error: nothing may use the call's memory when this returns.
+    if (!on_host_) status.Update(device_->Synchronize());
     // The data, or the place of the written memory, have shown it.
     if (absl::IsAborted(status) && (!written_.written() || written_.can_put_back())) {
-      written_.PutBack();
+      if (absl::Status s = written_.PutBack(); !s.ok()) return written_.WithNames(s, index);
       random_->next = drawn;
       return RunEagerInstead(args, outputs, status);
     }
@@ -143,8 +156,7 @@ absl::Status Executor::Call(absl::Span<const Datum> args, std::vector<Datum>* ou
   }
   if (status.ok() || !written_.written()) return status;
   if (written_.can_put_back()) {
-    written_.PutBack();
-    return status;
+    if (written_.PutBack().ok()) return status;
   }
   return written_.WithNames(status, index);
 }
@@ -161,7 +173,8 @@ absl::Status Executor::RunEagerInstead(absl::Span<const Datum> args, std::vector
     stats_.variant = static_cast<AliasVariant>(p.plan->variant);
     stats_.arena_bytes = bound_->arena_bytes;
     for (int e : p.late_exprs) bound_->values.known[e] = 0;
-    return RunEager(static_cast<int>(i), args, outputs);
+    const int eager = static_cast<int>(i);
+    return on_host_ ? RunEager(eager, args, outputs) : RunEagerOnHost(eager, args, outputs);
   }
   return absl::UnimplementedError(why.message());
 }
@@ -217,7 +230,7 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
           absl::StrCat(SlotName(s), ": the model reaches bytes ", b.low[s] + slots_.origin[s], " to ",
                        b.high[s] + slots_.origin[s], " of its storage, which has ", bytes));
     }
-    slots_.base[s] = t.storage()->data() + slots_.origin[s];
+    slots_.base[s] = t.storage()->address() + slots_.origin[s];
   }
   for (size_t s = 0; s < num_slots; ++s) {
     const fb::SlotT& slot = *p.slots[s];
@@ -235,6 +248,11 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
     if (!(*outputs)[k].IsTensor()) continue;
     const fb::OutputRefT& o = *p.convention->outputs->outputs[k];
     const Tensor& t = (*outputs)[k].tensor();
+    if (t.defined() && t.device() != device_->device()) {
+      return absl::InvalidArgumentError(absl::StrCat("output ", k, ": the memory given for it is of ",
+                                                     t.device().ToString(), ", expected ",
+                                                     device_->device().ToString()));
+    }
     if (!t.defined() || !t.InBounds() || o.view < 0) {
       if (o.kind == fb::OutputKind::IsArg || o.kind == fb::OutputKind::IsState) continue;
       return absl::InvalidArgumentError(
@@ -284,7 +302,7 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
     SMELT_RETURN_IF_ERROR(grow(storage, bytes));
     for (size_t s = 0; s < num_slots; ++s) {
       if (p.slots[s]->kind == fb::SlotKind::StateStorage && p.slots[s]->index == g.storage)
-        slots_.base[s] = storage.data();
+        slots_.base[s] = storage.address();
     }
   }
   if (resizes) {
@@ -294,7 +312,8 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
       SMELT_RETURN_IF_ERROR(grow(*t.storage(), b.values.value[m->final_bytes]));
     }
     for (int s : b.call_slots) {
-      if (p.slots[s]->kind == fb::SlotKind::ArgStorage) slots_.base[s] = slots_.storage[s]->data() + slots_.origin[s];
+      if (p.slots[s]->kind == fb::SlotKind::ArgStorage)
+        slots_.base[s] = slots_.storage[s]->address() + slots_.origin[s];
     }
   }
 
@@ -310,7 +329,7 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
     if (!plan_->memory.slot_late[s]) patch(s);
   }
   // Both only increase.
-  if (const uint64_t now = arena_.generation() + states_.generation(); b.generation != now) {
+  if (const uint64_t now = arena_.generation() + states_.generation(); b.generation != now || !on_host_) {
     for (size_t s = 0; s < num_slots; ++s) {
       if (p.slots[s]->kind == fb::SlotKind::Arena || p.slots[s]->kind == fb::SlotKind::StateStorage)
         patch(static_cast<int>(s));
@@ -354,19 +373,19 @@ bool Executor::Adopt(int output, const Tensor& t, absl::Span<const Datum> args) 
   const int64_t at = (t.offset() - v.offset) * item;
   const int64_t bytes = bound_->slot_bytes[view.slot];
   if (at < 0 || bytes > t.storage()->bytes() - at || bytes != v.elements * item) return false;
-  const uintptr_t low = reinterpret_cast<uintptr_t>(t.storage()->data() + at),
+  const uintptr_t low = reinterpret_cast<uintptr_t>(t.storage()->address() + at),
                   high = low + static_cast<uintptr_t>(bytes);
   for (const Extent& e : signature_.extents()) {
     if (e.tensor && e.low < high && low < e.high) return false;
   }
   for (const auto& s : states_.storages()) {
-    const uintptr_t from = reinterpret_cast<uintptr_t>(s->data());
+    const uintptr_t from = reinterpret_cast<uintptr_t>(s->address());
     if (from < high && low < from + static_cast<uintptr_t>(s->bytes())) return false;
   }
   for (const auto& s : slots_.storage) {  // of another result given by the caller
     if (s != nullptr && s == t.storage()) return false;
   }
-  slots_.base[view.slot] = t.storage()->data() + at;
+  slots_.base[view.slot] = t.storage()->address() + at;
   slots_.origin[view.slot] = at;
   slots_.storage[view.slot] = t.storage();
   slots_.adopted[output] = 1;
@@ -379,7 +398,7 @@ absl::Status Executor::Allocate(int slot) {
   if (bytes < 0) return absl::InternalError(absl::StrCat("slot ", slot, " has ", bytes, " bytes"));
   slots_.storage[slot].reset();  // of an earlier trip through a loop
   SMELT_ASSIGN_OR_RETURN(slots_.storage[slot], allocator_.Allocate(bytes));
-  slots_.base[slot] = slots_.storage[slot]->data();
+  slots_.base[slot] = slots_.storage[slot]->address();
   slots_.origin[slot] = 0;
   bound_->slot_bytes[slot] = bytes;
   return absl::OkStatus();
@@ -469,11 +488,15 @@ absl::Status Executor::Finish(absl::Span<const Datum> args, std::vector<Datum>* 
         return absl::InvalidArgumentError(absl::StrCat("output ", k, ": the memory given for it does not fit"));
       }
       const Tensor& from = made.tensor();
-      if (from.data() == to.data() && from.strides() == to.strides()) continue;
+      if (from.address() == to.address() && from.strides() == to.strides()) continue;
       // If the source lies in an argument, it may overlap the destination.
-      const Tensor source = from.storage() == to.storage() ? from.Clone() : from;
-      CopyStrided(static_cast<char*>(to.data()), to.strides(), static_cast<const char*>(source.data()),
-                  source.strides(), source.sizes(), ItemSize(to.dtype()), pool_, width_);
+      Tensor source = from;
+      if (from.storage() == to.storage()) {
+        SMELT_ASSIGN_OR_RETURN(
+            source, device_->NewTensor(from.dtype(), from.sizes(), Geometry::Contiguous(from.sizes()).strides));
+        SMELT_RETURN_IF_ERROR(device_->CopyElements(source, from));
+      }
+      SMELT_RETURN_IF_ERROR(device_->CopyElements(to, source));
     } else {
       SMELT_RETURN_IF_ERROR(Build(*c.outputs->outputs[k], args, &out));
       if (!strides_.result_layouts().empty())

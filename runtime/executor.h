@@ -21,6 +21,7 @@
 #include "smelt/runtime/sharing.h"
 #include "smelt/runtime/signature.h"
 #include "smelt/runtime/state_store.h"
+#include "smelt/runtime/strided.h"
 #include "smelt/runtime/thread_pool.h"
 #include "smelt/runtime/written_memory.h"
 
@@ -115,13 +116,29 @@ class Executor : public Instance {
   void BindView(const ExecutablePlan& plan, int v, BoundPlan* b);
   void CheckSizesOnly(const ExecutablePlan& plan, BoundPlan* b);
 
+  // --- on_device.cc: on a device other than the host ---
+  // Runs a call there: the arguments of an eager-order program's calls come from the host and go back to it.
+  absl::Status RunOnDevice(absl::Span<const Datum> args, std::vector<Datum>* outputs);
+  absl::Status RunInner(absl::Span<const Datum> args, std::vector<Datum>* outputs);
+  // Runs a plan in eager order on the host, with all storages that the call sees.
+  absl::Status RunEagerOnHost(int plan, absl::Span<const Datum> args, std::vector<Datum>* outputs);
+  absl::Status ClearStatusWords();
+  int64_t* StatusWords(int step) const;
+  // Waits for the launches so far and returns what they report.
+  absl::Status CheckStatusWords();
+  absl::Status RunLibraryOnHost(const PreparedOp& op, const fb::LibraryCallT& l);
+  // Returns the elements of a view for the host to read: in their place, or a copy in `bytes`.
+  absl::StatusOr<StridedSpan> ReadOnHost(int view, std::vector<char>* bytes);
+  // Copies the elements of such a copy, which the host has changed, to their place.
+  absl::Status WriteBack(int view, std::vector<char>* bytes);
+
   // --- steps.cc ---
   absl::Status RunBlock(int block);
   absl::Status RunStep(int block, int index);
   absl::Status RunTimed(int block, int index);
   // Computes the parts of a launch that are known only now: its words and its number of tiles.
   absl::Status CompleteLaunch(const fb::LaunchT& l, BoundPlan::Launch& launch);
-  absl::Status RunLaunch(const fb::LaunchT& l, BoundPlan::Launch& launch);
+  absl::Status RunLaunch(const fb::LaunchT& l, BoundPlan::Launch& launch, int step);
   absl::Status KernelStatus() const;
   // Sets library_. The op stays valid until the next call of this method.
   absl::StatusOr<const PreparedOp*> CompleteLibraryCall(const fb::LibraryCallT& l, int step);
@@ -129,7 +146,7 @@ class Executor : public Instance {
   // Runs the library call at `index` and the following launch, its epilogue: on each part of the result while that is
   // in the inner caches, if the operator reports parts that are whole tiles.
   absl::Status RunWithEpilogue(int block, int index);
-  void RememberBefore(int step);
+  absl::Status RememberBefore(int step);
   absl::Status RunCopy(const fb::CopyT& c);
   absl::Status RunCheck(const fb::CheckT& c);
   PlacedGeometry PlacedView(int view) const;
@@ -139,6 +156,7 @@ class Executor : public Instance {
   absl::Status SetSymbolFromData(int symbol, int64_t value);
   absl::Status RunComputeNumber(const fb::ComputeNumberT& c);
   absl::Status RunRandom(const fb::RandomT& r);
+  absl::Status FillRandom(const fb::RandomT& r, const StridedSpan& out);
   absl::Status Allocate(int slot);
   // Prepares a view for use: binds it to sizes from data if necessary, and checks that it is inside its slot.
   absl::Status UseView(int v);
@@ -154,6 +172,8 @@ class Executor : public Instance {
   // --- eager.cc ---
   friend class EagerRun;
   absl::Status RunEager(int plan, absl::Span<const Datum> args, std::vector<Datum>* outputs);
+  // Takes states whose memory or geometry a call in eager order has changed.
+  absl::Status AdoptChangedStates();
   // Called if another plan was chosen and has found that it cannot give the result (`why`).
   absl::Status RunEagerInstead(absl::Span<const Datum> args, std::vector<Datum>* outputs, const absl::Status& why);
 
@@ -177,6 +197,10 @@ class Executor : public Instance {
   const fb::BundleT& bundle_;
   ThreadPool* pool_;
   int width_;
+  HostDevice host_;
+  const ExecutionDevice* device_;
+  const bool on_host_;
+  const bool is_inner_;  // a call of an eager-order program
   Generator generator_;
   Generator* random_;
   GuardPages guard_;
@@ -203,6 +227,9 @@ class Executor : public Instance {
   } slots_;
   bool in_operator_ = false;  // an operator of the user's own runs, which must not come back here
   int64_t status_[8] = {};
+  // On a device: eight words for each step of the plan that runs.
+  std::shared_ptr<Storage> status_words_;
+  bool status_is_open_ = false;  // launches have run whose words have not been read
   // The operands of the library call that runs.
   struct LibraryOperands {
     std::shared_ptr<const PreparedOp> late_op;  // for sizes that the binding did not know

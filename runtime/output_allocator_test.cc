@@ -9,13 +9,15 @@ namespace smelt {
 namespace {
 
 TEST(OutputAllocatorTest, AReleasedStorageServesTheNextResultOfItsSize) {
-  OutputAllocator allocator(GuardPages::kNone);
+  const HostDevice host(nullptr, 1);
+  OutputAllocator allocator(GuardPages::kNone, &host);
   const Storage* first = allocator.Allocate(100).value().get();
   EXPECT_EQ(allocator.Allocate(100).value().get(), first);
 }
 
 TEST(OutputAllocatorTest, ResultsOfEverOtherSizesDoNotPileUp) {
-  OutputAllocator allocator(GuardPages::kNone);
+  const HostDevice host(nullptr, 1);
+  OutputAllocator allocator(GuardPages::kNone, &host);
   constexpr int64_t kMiB = int64_t{1} << 20;
   const std::shared_ptr<Storage> held = *allocator.Allocate(kMiB);
   std::vector<std::weak_ptr<Storage>> released;

@@ -36,6 +36,7 @@ struct ProgramOptions {
   int threads = 0;              // an instance uses at most this many; 0: one per core
   bool verify_weights = false;  // read all weights and compare their digests
   std::string target;           // "x86-64-v3": this target or an error; empty: the best that this machine runs
+  std::string device;           // "cuda:0": arguments, states and results are in its memory; empty: the CPU
 };
 
 enum class ValueKind { kTensor, kInt, kFloat, kBool, kNone, kString, kComplex };
@@ -117,7 +118,8 @@ class Program {
   virtual ~Program() = default;
 
   const std::string& model_name() const { return model_name_; }
-  const std::string& target() const { return target_; }  // the chosen one; "" if the bundle has no kernels
+  const std::string& target() const { return target_; }   // the chosen one; "" if the bundle has no kernels
+  const Device& on_device() const { return on_device_; }  // where it runs
   const std::vector<ArgInfo>& args() const { return args_; }
   const std::vector<ResultInfo>& results() const { return results_; }
   std::vector<std::string> output_names() const;
@@ -141,6 +143,7 @@ class Program {
   Structure argument_structure_, result_structure_;
   std::vector<std::string> targets_;
   int bundle_format_ = 0;
+  Device on_device_;
 };
 
 // The plan of the bundle that ran, which depends on the arguments that share memory.
@@ -154,6 +157,10 @@ struct CallStats {
   int64_t library_calls = 0;
   int64_t bytes_copied_back = 0;  // into arguments and buffers, after they were computed elsewhere
   int64_t arena_bytes = 0;
+  // On a device: the steps that the host has computed, on copies of their operands; the bytes copied between host and
+  // device for them, for copies in other strides, and for values that the call depends on; and how often the host has
+  // waited for the device.
+  int64_t host_steps = 0, bytes_to_host = 0, bytes_to_device = 0, device_waits = 0;
 };
 
 struct InstanceOptions {
@@ -179,7 +186,8 @@ class Instance {
                                                           const InstanceOptions& options = {});
   virtual ~Instance() = default;
 
-  // Runs the model. Allocates nothing but the outputs for sizes that occurred before.
+  // Runs the model. Allocates nothing but the outputs for sizes that occurred before. On a device it returns when the
+  // results are there; calls on one device run one after the other.
   //
   // kInvalidArgument: the arguments do not fit the model's signature. kFailedPrecondition: PyTorch would refuse the
   // call too, or the bundle has no plan for this way of sharing memory. Both are returned before anything is written,

@@ -15,8 +15,8 @@ bool ShareBytes(const Tensor& a, const Tensor& b) {
     return OverlapsConcrete(a.geometry(), ia, b.geometry(), ib) != Overlap::kDisjoint;
   }
   // Both are storages over the caller's memory, so both offsets are counted from one place.
-  const char* base = std::min(a.storage()->data(), b.storage()->data());
-  const int64_t da = a.storage()->data() - base, db = b.storage()->data() - base;
+  const char* base = std::min(a.storage()->address(), b.storage()->address());
+  const int64_t da = a.storage()->address() - base, db = b.storage()->address() - base;
   if (da % ia != 0 || db % ib != 0) return true;
   Geometry ga = a.geometry(), gb = b.geometry();
   ga.offset += da / ia;
@@ -27,7 +27,7 @@ bool ShareBytes(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 bool SameMemory(const Tensor& a, const Tensor& b) {
-  if (a.data() != b.data() || a.dtype() != b.dtype() || a.rank() != b.rank()) return false;
+  if (a.address() != b.address() || a.dtype() != b.dtype() || a.rank() != b.rank()) return false;
   for (int d = 0; d < a.rank(); ++d) {
     if (a.sizes()[d] != b.sizes()[d]) return false;
     if (a.sizes()[d] > 1 && a.strides()[d] != b.strides()[d]) return false;
@@ -88,7 +88,7 @@ void ArgumentSharing::Find(absl::Span<const Datum> args, const std::vector<Exten
     if (!(bundle_.storages[s]->is_mutated || states.place(static_cast<int>(s)).replaced) ||
         states.storages()[s]->bytes() == 0)
       continue;
-    const uintptr_t low = reinterpret_cast<uintptr_t>(states.storages()[s]->data());
+    const uintptr_t low = reinterpret_cast<uintptr_t>(states.storages()[s]->address());
     const uintptr_t high = low + static_cast<uintptr_t>(states.storages()[s]->bytes());
     for (int a : by_address_) {
       if (extents[a].low >= high || extents[a].high <= low) continue;

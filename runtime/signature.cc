@@ -60,6 +60,7 @@ double AsDouble(const Datum& v) { return v.IsFloat() ? v.as_float() : static_cas
 Signature::Signature(const Executable& program)
     : program_(program),
       bundle_(program.bundle()),
+      device_(program.device() == nullptr ? Device::Cpu() : program.device()->device()),
       symbols_(bundle_.symbols.size()),
       symbol_known_(bundle_.symbols.size()),
       // No call has these symbols, so the first one evaluates.
@@ -116,6 +117,10 @@ absl::Status Signature::ReadArguments(absl::Span<const Datum> args) {
       return absl::InvalidArgumentError(absl::StrCat("argument \"", name, "\" is of ", Name(t.dtype()), ", expected ",
                                                      Name(static_cast<DType>(def.dtype))));
     }
+    if (t.device() != device_) {
+      return absl::InvalidArgumentError(absl::StrCat("argument \"", name, "\" is in the memory of ",
+                                                     t.device().ToString(), ", expected ", device_.ToString()));
+    }
     const Geometry& g = t.geometry();
     if (g.sizes.size() != def.sizes.size() || g.strides.size() != g.sizes.size()) {
       return absl::InvalidArgumentError(absl::StrCat("argument \"", name, "\" has sizes [",
@@ -139,7 +144,7 @@ absl::Status Signature::ReadArguments(absl::Span<const Datum> args) {
       return absl::InvalidArgumentError(absl::StrCat("argument \"", name, "\" of ", g.ToString(),
                                                      " reaches outside its storage of ", bytes, " bytes"));
     }
-    const uintptr_t start = reinterpret_cast<uintptr_t>(t.storage()->data());
+    const uintptr_t start = reinterpret_cast<uintptr_t>(t.storage()->address());
     extent.tensor = true;
     extent.low = start + static_cast<uintptr_t>(low * item);
     extent.high = empty ? extent.low : start + static_cast<uintptr_t>((high + 1) * item);

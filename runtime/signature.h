@@ -51,6 +51,7 @@ class Signature {
 
   const Executable& program_;
   const fb::BundleT& bundle_;
+  const Device device_;  // where arguments are
   std::vector<int64_t> symbols_;
   std::vector<uint8_t> symbol_known_;
   std::vector<int64_t> key_;  // the symbols for which the expressions have their values

@@ -47,8 +47,7 @@ smelt_status smelt_instance_set_state(smelt_instance* instance, const char* name
     }
     const smelt::Tensor state = instance->instance->state(i);
     if (const absl::Status s = smelt::CheckStateFits(state, name, value->tensor); !s.ok()) return From(s);
-    // A value in the state's own memory would be read while it is written.
-    smelt::CopyIntoState(state, state.storage() == value->tensor.storage() ? value->tensor.Clone() : value->tensor);
+    if (const absl::Status s = smelt::CopyIntoState(state, value->tensor); !s.ok()) return From(s);
     return SMELT_OK;
   });
 }

@@ -9,10 +9,19 @@
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/dtype.h"
+#include "smelt/runtime/device/device.h"
 #include "smelt/runtime/safetensors.h"
 #include "smelt/runtime/strided.h"
 
 namespace smelt {
+
+namespace {
+
+absl::StatusOr<Tensor> OnHost(const Tensor& t) {
+  return t.device().is_cpu() ? absl::StatusOr<Tensor>(t) : t.CopyTo(Device::Cpu());
+}
+
+}  // namespace
 
 int FindState(const Program& program, absl::string_view name) {
   for (size_t i = 0; i < program.states().size(); ++i) {
@@ -28,16 +37,29 @@ absl::Status CheckStateFits(const Tensor& state, absl::string_view name, const T
                                                  " of ", value.geometry().ToString()));
 }
 
-void CopyIntoState(const Tensor& state, const Tensor& value) {
-  CopyStrided(static_cast<char*>(state.data()), state.strides(), static_cast<const char*>(value.data()),
-              value.strides(), state.sizes(), ItemSize(state.dtype()));
+absl::Status CopyIntoState(const Tensor& state, const Tensor& value) {
+  const Device device = state.device();
+  // A value in the state's own memory would be read while it is written.
+  Tensor from = value;
+  if (value.device() != device || value.storage() == state.storage()) {
+    SMELT_ASSIGN_OR_RETURN(from, value.CopyTo(device));
+  }
+  if (!device.is_cpu()) {
+    SMELT_ASSIGN_OR_RETURN(const ExecutionDevice* on, ExecutionDevice::Of(device));
+    SMELT_RETURN_IF_ERROR(on->CopyElements(state, from));
+    return on->Synchronize();
+  }
+  CopyStrided(static_cast<char*>(state.data()), state.strides(), static_cast<const char*>(from.data()), from.strides(),
+              state.sizes(), ItemSize(state.dtype()));
+  return absl::OkStatus();
 }
 
 absl::Status SaveStates(const Program& program, const Instance& instance, const std::string& path) {
   std::map<std::string, Tensor> states;
   for (size_t i = 0; i < program.states().size(); ++i) {
     const StateInfo& info = program.states()[i];
-    if (info.is_mutated) states[info.name] = instance.state(static_cast<int>(i));
+    if (!info.is_mutated) continue;
+    SMELT_ASSIGN_OR_RETURN(states[info.name], OnHost(instance.state(static_cast<int>(i))));
   }
   return WriteSafetensors(path, states, {{"smelt.states", program.model_name()}});
 }
@@ -60,7 +82,7 @@ absl::Status LoadStates(const Program& program, Instance& instance, const std::s
     if (i < 0 || !program.states()[i].is_mutated)
       return absl::InvalidArgumentError(absl::StrCat(path, ": no call of the model writes a state \"", name, "\""));
   }
-  for (const auto& [state, value] : copies) CopyIntoState(state, value);
+  for (const auto& [state, value] : copies) SMELT_RETURN_IF_ERROR(CopyIntoState(state, value));
   return absl::OkStatus();
 }
 

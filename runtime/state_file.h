@@ -22,8 +22,8 @@ absl::Status LoadStates(const Program& program, Instance& instance, const std::s
 int FindState(const Program& program, absl::string_view name);
 // Returns InvalidArgument unless `value` can become the contents of `state`, which is called `name`.
 absl::Status CheckStateFits(const Tensor& state, absl::string_view name, const Tensor& value);
-// Copies the elements. The tensors have the same dtype and sizes, and share no memory.
-void CopyIntoState(const Tensor& state, const Tensor& value);
+// Copies the elements, from one device to another where the tensors are on two. They have the same dtype and sizes.
+absl::Status CopyIntoState(const Tensor& state, const Tensor& value);
 
 }  // namespace smelt
 

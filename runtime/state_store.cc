@@ -10,7 +10,6 @@
 #include "smelt/core/tensor/guarded_storage.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/runtime/argument_strides.h"
-#include "smelt/runtime/strided.h"
 
 namespace smelt {
 namespace {
@@ -30,15 +29,23 @@ bool HasStrides(const Tensor& t, absl::Span<const int64_t> strides) {
 
 }  // namespace
 
-StateStore::StateStore(const Executable& program, GuardPages guard, ThreadPool* pool, int width,
+StateStore::StateStore(const Executable& program, GuardPages guard, const ExecutionDevice* device,
                        OutputAllocator* allocator)
-    : program_(program), bundle_(program.bundle()), guard_(guard), pool_(pool), width_(width), allocator_(allocator) {}
+    : program_(program), bundle_(program.bundle()), guard_(guard), device_(device), allocator_(allocator) {}
 
 absl::Status StateStore::Init() {
   for (size_t i = 0; i < bundle_.storages.size(); ++i) {
     const fb::StateStorageT& s = *bundle_.storages[i];
     if (s.bytes == 0) {
-      storages_.push_back(Storage::Allocate(0));
+      SMELT_ASSIGN_OR_RETURN(std::shared_ptr<Storage> empty, device_->NewStorage(0));
+      storages_.push_back(std::move(empty));
+    } else if (!device_->is_host() && s.is_mutated) {
+      SMELT_ASSIGN_OR_RETURN(std::shared_ptr<Storage> copy, device_->NewStorage(s.bytes));
+      SMELT_RETURN_IF_ERROR(device_->FromHost(copy->address(), program_.StateBytes(static_cast<int>(i)), s.bytes));
+      storages_.push_back(std::move(copy));
+    } else if (!device_->is_host()) {
+      SMELT_ASSIGN_OR_RETURN(std::shared_ptr<Storage> shared, program_.StateOnDevice(static_cast<int>(i)));
+      storages_.push_back(std::move(shared));
     } else if (guard_ != GuardPages::kNone) {
       SMELT_ASSIGN_OR_RETURN(std::shared_ptr<Storage> copy, GuardedStorage(s.bytes, guard_));
       std::memcpy(copy->data(), program_.StateBytes(static_cast<int>(i)), static_cast<size_t>(s.bytes));
@@ -113,16 +120,16 @@ absl::Status StateStore::TakeContents(absl::Span<const int> states) {
     Geometry geometry = as_exported;
     SMELT_ASSIGN_OR_RETURN(auto made,
                            allocator_->Allocate(bundle_.storages[bundle_.states[states[0]]->storage]->bytes));
-    std::memset(made->data(), 0, static_cast<size_t>(made->bytes()));
-    CopyStrided(made->data() + as_exported.offset * ItemSize(state.dtype()), as_exported.strides,
-                static_cast<const char*>(state.data()), state.strides(), state.sizes(), ItemSize(state.dtype()), pool_,
-                width_);
+    SMELT_RETURN_IF_ERROR(device_->Zero(made->address(), made->bytes()));
+    SMELT_RETURN_IF_ERROR(device_->CopyStrided(made->address() + as_exported.offset * ItemSize(state.dtype()),
+                                               as_exported.strides, state.address(), state.strides(), state.sizes(),
+                                               ItemSize(state.dtype())));
     state.SetStorage(std::move(made));
     state.SetGeometry(std::move(geometry));
     return absl::OkStatus();
   }
   SMELT_ASSIGN_OR_RETURN(auto made, allocator_->Allocate(from->bytes()));
-  std::memcpy(made->data(), from->data(), static_cast<size_t>(from->bytes()));
+  SMELT_RETURN_IF_ERROR(device_->Copy(made->address(), from->address(), from->bytes()));
   for (int i : states) tensors_[i].SetStorage(made);
   return absl::OkStatus();
 }
@@ -182,7 +189,18 @@ absl::Status StateStore::TryToAdoptReplaced() {
   return absl::OkStatus();
 }
 
+absl::Status StateStore::CheckDevice() const {
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    if (tensors_[i].device() == device_->device()) continue;
+    return absl::FailedPreconditionError(absl::StrCat("the state \"", bundle_.states[i]->name,
+                                                      "\" is in the memory of ", tensors_[i].device().ToString(),
+                                                      ", expected ", device_->device().ToString()));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status StateStore::Reset() {
+  if (!device_->is_host()) SMELT_RETURN_IF_ERROR(CheckDevice());
   return CatchOutOfMemory([&] { return TryToReset(); });
 }
 
@@ -202,7 +220,8 @@ absl::Status StateStore::TryToReset() {
     if (s.bytes == 0 || !s.is_mutated) continue;
     places_[i] = StatePlace();
     SMELT_RETURN_IF_ERROR(storages_[i]->Resize(s.bytes));  // it has had as many
-    std::memcpy(storages_[i]->data(), program_.StateBytes(static_cast<int>(i)), static_cast<size_t>(s.bytes));
+    SMELT_RETURN_IF_ERROR(
+        device_->FromHost(storages_[i]->address(), program_.StateBytes(static_cast<int>(i)), s.bytes));
   }
   for (size_t i = 0; i < tensors_.size(); ++i) {
     tensors_[i].SetStorage(storages_[bundle_.states[i]->storage]);
@@ -268,22 +287,21 @@ bool StateStore::PlacesFit(const ExecutablePlan& plan, absl::Status* why) const 
 
 absl::StatusOr<char*> StateStore::PlaceOf(int storage, int64_t low, int64_t high) {
   const StatePlace& place = places_[storage];
-  if (!place.elsewhere) return storages_[storage]->data();
+  if (!place.elsewhere) return storages_[storage]->address();
   const Tensor& state = tensors_[place.state];
   const Geometry exported = ExportedGeometry(place.state);
   const auto [begin, end] = exported.Span();
   const int64_t item = ItemSize(state.dtype());
   if (low != high && (low < begin * item || high > end * item))
     return absl::AbortedError(MovedStateError(place.state).message());
-  if (!place.other_strides) return storages_[storage]->data() + place.shift;
+  if (!place.other_strides) return storages_[storage]->address() + place.shift;
   Tensor& copy = copies_[storage];
   if (!copy.defined()) {
-    copy = Tensor::EmptyStrided(state.dtype(), state.sizes(), exported.strides);
+    SMELT_ASSIGN_OR_RETURN(copy, device_->NewTensor(state.dtype(), state.sizes(), exported.strides));
     ++generation_;
   }
-  CopyStrided(static_cast<char*>(copy.data()), copy.strides(), static_cast<const char*>(state.data()), state.strides(),
-              state.sizes(), ItemSize(state.dtype()), pool_, width_);
-  return static_cast<char*>(copy.data()) - exported.offset * item;
+  SMELT_RETURN_IF_ERROR(device_->CopyElements(copy, state));
+  return copy.address() - exported.offset * item;
 }
 
 }  // namespace smelt

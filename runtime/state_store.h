@@ -22,7 +22,6 @@
 #include "smelt/runtime/eager_memory.h"
 #include "smelt/runtime/executable.h"
 #include "smelt/runtime/output_allocator.h"
-#include "smelt/runtime/thread_pool.h"
 
 namespace smelt {
 
@@ -38,7 +37,7 @@ struct StatePlace {
 class StateStore {
  public:
   // All must outlive this object.
-  StateStore(const Executable& program, GuardPages guard, ThreadPool* pool, int width, OutputAllocator* allocator);
+  StateStore(const Executable& program, GuardPages guard, const ExecutionDevice* device, OutputAllocator* allocator);
   absl::Status Init();
 
   const std::vector<Tensor>& tensors() const { return tensors_; }
@@ -60,6 +59,8 @@ class StateStore {
   // Gives all states their contents and geometry in the bundle. Changes nothing on failure.
   absl::Status Reset();
 
+  // Returns an error if somebody has moved a state from the device on which the instance runs.
+  absl::Status CheckDevice() const;
   // Checks that all states are where the compiled plans can read them. Programs in eager order need only their sizes
   // and dtypes.
   absl::Status CheckGeometry() const;
@@ -84,8 +85,7 @@ class StateStore {
   const Executable& program_;
   const fb::BundleT& bundle_;
   GuardPages guard_;
-  ThreadPool* pool_;
-  int width_;
+  const ExecutionDevice* device_;
   OutputAllocator* allocator_;
   std::vector<std::shared_ptr<Storage>> storages_;
   std::vector<Tensor> tensors_;

@@ -78,7 +78,7 @@ absl::Status Executor::RunBlock(int block) {
     const int step = static_cast<int>(i);
     const fb::LibraryCallT* call = steps[i]->step.AsLibraryCall();
     // When steps are timed, each runs on its own.
-    if (call != nullptr && call->epilogue && step_times_.empty()) {
+    if (call != nullptr && call->epilogue && step_times_.empty() && on_host_) {
       SMELT_RETURN_IF_ERROR(RunWithEpilogue(block, step));
       ++i;
       continue;
@@ -99,6 +99,7 @@ absl::Status Executor::RunTimed(int block, int index) {
   times.resize(plan_->steps.count);
   const auto begin = std::chrono::steady_clock::now();
   absl::Status s = RunStep(block, index);
+  if (s.ok()) s = device_->Synchronize();
   const int64_t ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
   StepTime& t = times[plan_->steps.first[block] + index];
   t = {plan, block, index, t.runs + 1, t.runs == 0 ? ns : std::min(t.least_ns, ns)};
@@ -113,17 +114,18 @@ std::vector<StepTime> Executor::step_times() const {
   return out;
 }
 
-void Executor::RememberBefore(int step) {
-  if (plan_->steps.writes_visible[step]) written_.Remember(*plan_, args_, signature_.extents(), states_);
+absl::Status Executor::RememberBefore(int step) {
+  if (!plan_->steps.writes_visible[step]) return absl::OkStatus();
+  return written_.Remember(*plan_, args_, signature_.extents(), states_);
 }
 
 absl::Status Executor::RunStep(int block, int index) {
   const fb::StepT& step = *plan_->plan->blocks[block]->steps[index];
   const int number = plan_->steps.first[block] + index;
-  RememberBefore(number);
+  SMELT_RETURN_IF_ERROR(RememberBefore(number));
   switch (step.step.type) {
     case fb::StepUnion::Launch:
-      return RunLaunch(*step.step.AsLaunch(), bound_->launches[number]);
+      return RunLaunch(*step.step.AsLaunch(), bound_->launches[number], number);
     case fb::StepUnion::LibraryCall:
       return RunLibrary(*step.step.AsLibraryCall(), number);
     case fb::StepUnion::Copy:
@@ -209,20 +211,27 @@ absl::Status Executor::CompleteLaunch(const fb::LaunchT& l, BoundPlan::Launch& l
   return absl::OkStatus();
 }
 
-absl::Status Executor::RunLaunch(const fb::LaunchT& l, BoundPlan::Launch& launch) {
+absl::Status Executor::RunLaunch(const fb::LaunchT& l, BoundPlan::Launch& launch, int step) {
   SMELT_RETURN_IF_ERROR(CompleteLaunch(l, launch));
-  const int64_t tiles = launch.tiles, chunk = launch.chunk;
-  if (tiles <= 0) return absl::OkStatus();
-  const int64_t* words = bound_->words.data() + launch.first_word;
+  if (launch.tiles <= 0) return absl::OkStatus();
   ++stats_.kernel_launches;
-  status_[0] = 0;
-  if (launch.chunks == 1) {
-    launch.entry(words, 0, tiles, status_);
-  } else {
-    pool_->For(launch.chunks, width_, [&, entry = launch.entry](int64_t c) {
-      entry(words, c * chunk, std::min(tiles, (c + 1) * chunk), status_);
-    });
+  KernelLaunch run;
+  run.image = program_->image();
+  run.kernel = l.kernel;
+  run.words = bound_->words.data() + launch.first_word;
+  run.tiles = launch.tiles;
+  run.entry = launch.entry;
+  run.chunk = launch.chunk;
+  run.chunks = launch.chunks;
+  if (!on_host_) {
+    // A later step, or the end of the call, reads what the kernel reports.
+    run.status = StatusWords(step);
+    status_is_open_ = true;
+    return device_->Launch(run);
   }
+  status_[0] = 0;
+  run.status = status_;
+  SMELT_RETURN_IF_ERROR(host_.Launch(run));
   return KernelStatus();
 }
 
@@ -253,6 +262,7 @@ absl::StatusOr<const PreparedOp*> Executor::CompleteLibraryCall(const fb::Librar
 absl::Status Executor::RunLibrary(const fb::LibraryCallT& l, int step) {
   SMELT_ASSIGN_OR_RETURN(const PreparedOp* op, CompleteLibraryCall(l, step));
   ++stats_.library_calls;
+  if (!on_host_) return RunLibraryOnHost(*op, l);
   return op->Run(LibraryContext{pool_, width_}, library_.inputs, library_.outputs);
 }
 
@@ -281,8 +291,8 @@ absl::Status Executor::RunWithEpilogue(int block, int index) {
   const fb::StepT &call = *steps[index], &epilogue = *steps[index + 1];
   const int number = plan_->steps.first[block] + index;
   const fb::LibraryCallT& l = *call.step.AsLibraryCall();
-  RememberBefore(number);
-  RememberBefore(number + 1);
+  SMELT_RETURN_IF_ERROR(RememberBefore(number));
+  SMELT_RETURN_IF_ERROR(RememberBefore(number + 1));
   auto op = CompleteLibraryCall(l, number);
   if (!op.ok()) return StateError(op.status(), call.source);
   BoundPlan::Launch& launch = bound_->launches[number + 1];
@@ -293,7 +303,7 @@ absl::Status Executor::RunWithEpilogue(int block, int index) {
   if (unit == 0 || tiles <= 0 || elements <= 0 || elements % tiles != 0 || unit % (elements / tiles) != 0) {
     SMELT_RETURN_IF_ERROR(
         StateError((*op)->Run(LibraryContext{pool_, width_}, library_.inputs, library_.outputs), call.source));
-    return StateError(RunLaunch(*epilogue.step.AsLaunch(), launch), epilogue.source);
+    return StateError(RunLaunch(*epilogue.step.AsLaunch(), launch, number + 1), epilogue.source);
   }
   status_[0] = 0;
   const Epilogue parts(launch.entry, bound_->words.data() + launch.first_word, elements / tiles, status_);
@@ -338,11 +348,11 @@ absl::Status Executor::RunCopy(const fb::CopyT& c) {
   if (MayMeet(src, dst) && !AreDisjoint(PlacedView(c.src), PlacedView(c.dst))) {
     // Rows are copied in an order of their own, by several threads.
     const Geometry dense = Geometry::Contiguous(dst.sizes);
-    std::vector<char> all(static_cast<size_t>(elements * item));
-    CopyStrided(all.data(), dense.strides, src.data, src.strides, dst.sizes, item, pool_, width_);
-    CopyStrided(dst.data, dst.strides, all.data(), dense.strides, dst.sizes, item, pool_, width_);
+    SMELT_ASSIGN_OR_RETURN(const std::shared_ptr<Storage> all, device_->NewStorage(elements * item));
+    SMELT_RETURN_IF_ERROR(device_->CopyStrided(all->address(), dense.strides, src.data, src.strides, dst.sizes, item));
+    SMELT_RETURN_IF_ERROR(device_->CopyStrided(dst.data, dst.strides, all->address(), dense.strides, dst.sizes, item));
   } else {
-    CopyStrided(dst.data, dst.strides, src.data, src.strides, dst.sizes, item, pool_, width_);
+    SMELT_RETURN_IF_ERROR(device_->CopyStrided(dst.data, dst.strides, src.data, src.strides, dst.sizes, item));
   }
   if (c.copy_back) stats_.bytes_copied_back += elements * ItemSize(dst.dtype);
   return absl::OkStatus();
@@ -426,7 +436,8 @@ absl::Status Executor::RunCheck(const fb::CheckT& c) {
       SMELT_RETURN_IF_ERROR(UseView(c.a));
       SMELT_ASSIGN_OR_RETURN(const int64_t limit, ExprValue(c.b));
       const int64_t low = c.kind == fb::CheckKind::WrappedIndexInRange ? -limit : 0;
-      const StridedSpan span = SpanOf(c.a);
+      std::vector<char> bytes;
+      SMELT_ASSIGN_OR_RETURN(const StridedSpan span, ReadOnHost(c.a, &bytes));
       ForEachElement(span, [&](const char* at) {
         const int64_t i = LoadInt(at, span.dtype);
         holds = holds && i >= low && i < limit;
@@ -476,7 +487,9 @@ absl::Status Executor::RunReadScalar(const fb::ReadScalarT& r) {
   SMELT_RETURN_IF_ERROR(UseView(r.view));
   if (bound_->views[r.view].elements < 1) return absl::InternalError("a scalar is read from an empty view");
   const DType t = static_cast<DType>(plan_->plan->views[r.view]->dtype);
-  const char* p = Address(r.view);
+  std::vector<char> bytes;
+  SMELT_ASSIGN_OR_RETURN(const StridedSpan span, ReadOnHost(r.view, &bytes));
+  const char* p = span.data;
   registers_[r.register_] =
       IsFloating(t) || IsComplex(t) ? Register::Float(LoadDouble(p, t)) : Register::Int(LoadInt(p, t));
   return r.symbol < 0 ? absl::OkStatus() : SetSymbolFromData(r.symbol, registers_[r.register_].i);
@@ -496,14 +509,23 @@ absl::Status Executor::SetSymbolFromData(int symbol, int64_t value) {
 
 absl::Status Executor::RunRandom(const fb::RandomT& r) {
   SMELT_RETURN_IF_ERROR(UseView(r.out));
-  const StridedSpan out = SpanOf(r.out);
+  if (on_host_) return FillRandom(r, SpanOf(r.out));
+  ++stats_.host_steps;
+  std::vector<char> bytes;
+  SMELT_ASSIGN_OR_RETURN(const StridedSpan out, ReadOnHost(r.out, &bytes));
+  SMELT_RETURN_IF_ERROR(FillRandom(r, out));
+  return WriteBack(r.out, &bytes);
+}
+
+absl::Status Executor::FillRandom(const fb::RandomT& r, const StridedSpan& out) {
   const int64_t n = bound_->views[r.out].elements;
   const double p0 = r.p0_register >= 0 ? registers_[r.p0_register].d : r.p0;
   const double p1 = r.p1_register >= 0 ? registers_[r.p1_register].d : r.p1;
   std::vector<double> probabilities;
   if (r.probabilities >= 0) {
     SMELT_RETURN_IF_ERROR(UseView(r.probabilities));
-    const StridedSpan p = SpanOf(r.probabilities);
+    std::vector<char> bytes;
+    SMELT_ASSIGN_OR_RETURN(const StridedSpan p, ReadOnHost(r.probabilities, &bytes));
     if (p.sizes != out.sizes) return absl::InternalError("the probabilities have other sizes than the draws");
     ForEachElement(p, [&](const char* at) { probabilities.push_back(LoadDouble(at, p.dtype)); });
     for (double p : probabilities) {

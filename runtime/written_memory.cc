@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "smelt/core/base/status_macros.h"
 
 namespace smelt {
 namespace {
@@ -37,7 +38,7 @@ std::string NamesOfWritten(const Executable& program, const ExecutablePlan& plan
 
 }  // namespace
 
-WrittenMemory::WrittenMemory(const Executable& program) {
+WrittenMemory::WrittenMemory(const Executable& program, const ExecutionDevice* device) : device_(device) {
   for (const ExecutablePlan& plan : program.plans()) {
     const std::string names = NamesOfWritten(program, plan);
     out_of_memory_.push_back(absl::ResourceExhaustedError(absl::StrCat("out of memory", names)));
@@ -45,9 +46,9 @@ WrittenMemory::WrittenMemory(const Executable& program) {
   }
 }
 
-void WrittenMemory::Remember(const ExecutablePlan& plan, absl::Span<const Datum> args,
-                             const std::vector<Extent>& extents, const StateStore& states) {
-  if (std::exchange(written_, true) || !plan.plan->may_refuse_late) return;
+absl::Status WrittenMemory::Remember(const ExecutablePlan& plan, absl::Span<const Datum> args,
+                                     const std::vector<Extent>& extents, const StateStore& states) {
+  if (std::exchange(written_, true) || !plan.plan->may_refuse_late) return absl::OkStatus();
   size_t bytes = 0;
   auto add = [&](char* at, size_t n) {
     pieces_.push_back({at, n, bytes});
@@ -60,18 +61,47 @@ void WrittenMemory::Remember(const ExecutablePlan& plan, absl::Span<const Datum>
     char* low = reinterpret_cast<char*>(extents[a].low);
     char* high = reinterpret_cast<char*>(extents[a].high);
     if (low == high) continue;
-    if (low < t.storage()->data() || high > t.storage()->data() + t.storage()->bytes()) return pieces_.clear();
+    if (low < t.storage()->address() || high > t.storage()->address() + t.storage()->bytes()) {
+      pieces_.clear();
+      return absl::OkStatus();
+    }
     add(low, static_cast<size_t>(high - low));
   }
   for (int s : plan.plan->written_states)
-    add(states.storages()[s]->data(), static_cast<size_t>(states.storages()[s]->bytes()));
-  if (bytes > kMostRemembered) return pieces_.clear();
-  if (bytes_.size() < bytes) bytes_.resize(bytes);
-  for (const Piece& r : pieces_) std::copy_n(r.at, r.bytes, bytes_.data() + r.from);
+    add(states.storages()[s]->address(), static_cast<size_t>(states.storages()[s]->bytes()));
+  if (bytes > kMostRemembered) {
+    pieces_.clear();
+    return absl::OkStatus();
+  }
+  if (device_->is_host()) {
+    if (bytes_.size() < bytes) bytes_.resize(bytes);
+    for (const Piece& r : pieces_) std::copy_n(r.at, r.bytes, bytes_.data() + r.from);
+    return absl::OkStatus();
+  }
+  const absl::Status saved = SaveOnDevice(static_cast<int64_t>(bytes));
+  if (!saved.ok()) Begin();
+  return saved;
 }
 
-void WrittenMemory::PutBack() {
-  for (const Piece& r : pieces_) std::copy_n(bytes_.data() + r.from, r.bytes, r.at);
+absl::Status WrittenMemory::SaveOnDevice(int64_t bytes) {
+  if (on_device_ == nullptr || on_device_->bytes() < bytes) {
+    SMELT_ASSIGN_OR_RETURN(on_device_, device_->NewStorage(bytes));
+  }
+  for (const Piece& r : pieces_) {
+    SMELT_RETURN_IF_ERROR(device_->Copy(on_device_->address() + r.from, r.at, static_cast<int64_t>(r.bytes)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WrittenMemory::PutBack() {
+  if (device_->is_host()) {
+    for (const Piece& r : pieces_) std::copy_n(bytes_.data() + r.from, r.bytes, r.at);
+    return absl::OkStatus();
+  }
+  for (const Piece& r : pieces_) {
+    SMELT_RETURN_IF_ERROR(device_->Copy(r.at, on_device_->address() + r.from, static_cast<int64_t>(r.bytes)));
+  }
+  return device_->Synchronize();
 }
 
 absl::Status WrittenMemory::WithNames(const absl::Status& error, int plan) const {

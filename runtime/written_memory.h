@@ -4,6 +4,7 @@
 #define SMELT_RUNTIME_WRITTEN_MEMORY_H_
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,7 @@ inline constexpr int kHandleChanges = static_cast<int>(fb::MutationKind::Geometr
 
 class WrittenMemory {
  public:
-  explicit WrittenMemory(const Executable& program);
+  WrittenMemory(const Executable& program, const ExecutionDevice* device);
 
   // Called at the start of a call.
   void Begin() {
@@ -31,12 +32,12 @@ class WrittenMemory {
     pieces_.clear();
   }
   // Called before each write to memory that the caller sees. Before the first one it keeps the contents, if the plan
-  // may refuse late and they are few.
-  void Remember(const ExecutablePlan& plan, absl::Span<const Datum> args, const std::vector<Extent>& extents,
-                const StateStore& states);
+  // may refuse late and they are few. Nothing may be written if it fails.
+  absl::Status Remember(const ExecutablePlan& plan, absl::Span<const Datum> args, const std::vector<Extent>& extents,
+                        const StateStore& states);
   bool written() const { return written_; }
   bool can_put_back() const { return !pieces_.empty(); }
-  void PutBack();
+  absl::Status PutBack();
   // Called before changes that are not put back if the call fails.
   void Commit() {
     written_ = true;
@@ -52,9 +53,13 @@ class WrittenMemory {
     size_t bytes, from;  // in bytes_
   };
 
+  absl::Status SaveOnDevice(int64_t bytes);
+
+  const ExecutionDevice* device_;
   bool written_ = false;
   std::vector<Piece> pieces_;
-  std::vector<char> bytes_;
+  std::vector<char> bytes_;             // on the host
+  std::shared_ptr<Storage> on_device_;  // the same on another device
   // By plan: text for errors. The second is used when there is no memory for text.
   std::vector<std::string> names_;
   std::vector<absl::Status> out_of_memory_;

@@ -1,0 +1,135 @@
+// The border between the executor and what holds memory and runs kernels: the host, or an accelerator.
+//
+//   SMELT_ASSIGN_OR_RETURN(const ExecutionDevice* device, ExecutionDevice::Of(Device::Cuda(0)));
+//   SMELT_ASSIGN_OR_RETURN(auto image, device->Load(code, kernels));
+//   SMELT_RETURN_IF_ERROR(device->Launch({.image = image.get(), .kernel = 0, .words = words, .tiles = n}));
+//   SMELT_RETURN_IF_ERROR(device->Synchronize());
+//
+// Work on a device runs in the order of the calls, and may still run when a call returns. An error of earlier work may
+// be reported by any later call. Internal.
+#ifndef SMELT_RUNTIME_DEVICE_DEVICE_H_
+#define SMELT_RUNTIME_DEVICE_DEVICE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "smelt/core/tensor/device.h"
+#include "smelt/core/tensor/tensor.h"
+#include "smelt/runtime/thread_pool.h"
+#include "smelt/schema/bundle.h"
+
+namespace smelt {
+
+// A kernel of the host.
+using KernelEntry = void (*)(const int64_t* words, int64_t begin, int64_t end, int64_t* status);
+
+// A kernel of an accelerator: how it is launched, which schema/cuda_launch.h explains, and the number of its words. The
+// launch data are the bundle's and must outlive the image.
+struct DeviceKernel {
+  const fb::CudaKernelT* launch = nullptr;
+  int num_words = 0;
+};
+
+// Code that a device has loaded. Thread-safe.
+class KernelImage {
+ public:
+  virtual ~KernelImage() = default;
+};
+
+struct KernelLaunch {
+  const KernelImage* image = nullptr;
+  int kernel = 0;
+  const int64_t* words = nullptr;
+  int64_t tiles = 0;
+  int64_t* status = nullptr;  // on the device
+  // Of the host: its code, and how its threads share the tiles.
+  KernelEntry entry = nullptr;
+  int64_t chunk = 0, chunks = 1;
+};
+
+class ExecutionDevice : public DeviceMemory {
+ public:
+  using DeviceOpener = absl::StatusOr<const ExecutionDevice*> (*)(int index);
+  // Called once by the library that supports the devices of a type.
+  static void RegisterCuda(DeviceOpener opener);
+  // Returns a device other than the host, for the life of the process. Fails as DeviceMemory::Of does.
+  static absl::StatusOr<const ExecutionDevice*> Of(Device device);
+
+  virtual Device device() const = 0;
+  bool is_host() const { return device().is_cpu(); }
+  // 10 * major + minor of an NVIDIA GPU; else 0.
+  virtual int compute_capability() const { return 0; }
+
+  // The transfers between host and device so far, and how often the host has waited. Always 0 for the host itself.
+  struct Transfers {
+    int64_t to_host = 0, to_device = 0;  // bytes
+    int64_t waits = 0;
+    int64_t strided_copies = 0;  // within the device, that the host has made
+  };
+  Transfers transfers() const { return {to_host_, to_device_, waits_, strided_copies_}; }
+
+  // Copies strided elements. The two may not overlap.
+  virtual absl::Status CopyStrided(char* to, absl::Span<const int64_t> to_strides, const char* from,
+                                   absl::Span<const int64_t> from_strides, absl::Span<const int64_t> sizes,
+                                   int item_bytes) const = 0;
+
+  // Loads code for this device. `kernels` says how each is launched. The device looks a kernel up when it first runs.
+  virtual absl::StatusOr<std::shared_ptr<const KernelImage>> Load(absl::Span<const uint8_t> code,
+                                                                  std::vector<DeviceKernel> kernels) const = 0;
+  // Runs a kernel on its tiles. The words are read before this returns.
+  virtual absl::Status Launch(const KernelLaunch& launch) const = 0;
+  // Waits for all work.
+  virtual absl::Status Synchronize() const = 0;
+
+  // Calls on one accelerator run one after the other; each holds this.
+  std::mutex& calls() const { return calls_; }
+
+  absl::StatusOr<std::shared_ptr<Storage>> NewStorage(int64_t bytes) const;
+  // The same as Tensor::EmptyStrided.
+  absl::StatusOr<Tensor> NewTensor(DType dtype, absl::Span<const int64_t> sizes,
+                                   absl::Span<const int64_t> strides) const;
+  // Copies the elements of one tensor to another of the same sizes. The two may not overlap.
+  absl::Status CopyElements(const Tensor& to, const Tensor& from) const;
+
+ protected:
+  mutable std::atomic<int64_t> to_host_ = 0, to_device_ = 0, waits_ = 0, strided_copies_ = 0;
+
+ private:
+  mutable std::mutex calls_;
+};
+
+// The host, whose work is done when a call returns.
+class HostDevice final : public ExecutionDevice {
+ public:
+  HostDevice(ThreadPool* pool, int width) : pool_(pool), width_(width) {}
+
+  Device device() const override { return Device::Cpu(); }
+  absl::StatusOr<std::shared_ptr<void>> Allocate(int64_t bytes) const override;
+  absl::Status Copy(char* to, const char* from, int64_t bytes) const override;
+  absl::Status ToHost(char* to, const char* from, int64_t bytes) const override { return Copy(to, from, bytes); }
+  absl::Status FromHost(char* to, const char* from, int64_t bytes) const override { return Copy(to, from, bytes); }
+  absl::Status Zero(char* to, int64_t bytes) const override;
+  absl::Status CopyStrided(char* to, absl::Span<const int64_t> to_strides, const char* from,
+                           absl::Span<const int64_t> from_strides, absl::Span<const int64_t> sizes,
+                           int item_bytes) const override;
+  // Code of the host comes from executable pages of the bundle: KernelLaunch::entry.
+  absl::StatusOr<std::shared_ptr<const KernelImage>> Load(absl::Span<const uint8_t> code,
+                                                          std::vector<DeviceKernel> kernels) const override;
+  absl::Status Launch(const KernelLaunch& launch) const override;
+  absl::Status Synchronize() const override { return absl::OkStatus(); }
+
+ private:
+  ThreadPool* pool_;
+  int width_;
+};
+
+}  // namespace smelt
+
+#endif  // SMELT_RUNTIME_DEVICE_DEVICE_H_

@@ -1,0 +1,185 @@
+// Calls on a device other than the host: what the executor does besides handing its steps to the device.
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/out_of_memory.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/runtime/device/relocation.h"
+#include "smelt/runtime/executor.h"
+
+namespace smelt {
+namespace {
+
+// A kernel reports in the first of its status words. Launches do not share a cache line.
+constexpr int64_t kStatusWords = 8;
+
+}  // namespace
+
+absl::Status Executor::RunOnDevice(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
+  if (is_inner_) return RunInner(args, outputs);
+  const std::lock_guard<std::mutex> lock(device_->calls());
+  SMELT_RETURN_IF_ERROR(states_.CheckDevice());
+  const ExecutionDevice::Transfers before = device_->transfers();
+  const absl::Status status = CatchOutOfMemory([&] { return Call(args, outputs); });
+  const ExecutionDevice::Transfers after = device_->transfers();
+  stats_.bytes_to_host = after.to_host - before.to_host;
+  stats_.bytes_to_device = after.to_device - before.to_device;
+  stats_.device_waits = after.waits - before.waits;
+  stats_.host_steps += after.strided_copies - before.strided_copies;
+  return status;
+}
+
+absl::Status Executor::RunInner(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
+  SMELT_RETURN_IF_ERROR(states_.CheckDevice());
+  Relocation to_device(*device_, Relocation::Direction::kToDevice);
+  for (const Datum& arg : args) {
+    if (arg.IsTensor()) to_device.Add(arg.tensor().storage(), /*writable=*/false);
+  }
+  SMELT_RETURN_IF_ERROR(to_device.Move());
+  SMELT_RETURN_IF_ERROR(Call(args, outputs));
+  SMELT_RETURN_IF_ERROR(to_device.MoveBack());
+  for (const Datum& out : *outputs) {
+    if (out.IsTensor()) SMELT_RETURN_IF_ERROR(out.tensor().storage()->MoveTo(Device::Cpu()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::RunEagerOnHost(int plan, absl::Span<const Datum> args, std::vector<Datum>* outputs) {
+  ++stats_.host_steps;
+  Relocation to_host(*device_, Relocation::Direction::kToHost);
+  std::vector<Tensor> seen;  // whose storage the call may replace
+  for (const Datum& arg : args) {
+    if (!arg.IsTensor()) continue;
+    seen.push_back(arg.tensor());
+    to_host.Add(arg.tensor().storage(), /*writable=*/true);
+  }
+  for (const Datum& out : *outputs) {
+    if (out.IsTensor() && out.tensor().defined()) to_host.Add(out.tensor().storage(), /*writable=*/true);
+  }
+  for (size_t s = 0; s < states_.storages().size(); ++s) {
+    const fb::StateStorageT& storage = *bundle_.storages[s];
+    const bool constant = storage.bytes > 0 && !storage.is_mutated && !states_.place(static_cast<int>(s)).replaced;
+    if (constant) {
+      to_host.AddConstant(states_.storages()[s], program_->StateBytes(static_cast<int>(s)));
+    } else {
+      to_host.Add(states_.storages()[s], /*writable=*/true);
+    }
+  }
+  for (const Tensor& state : states_.tensors()) {
+    seen.push_back(state);
+    to_host.Add(state.storage(), /*writable=*/true);
+  }
+  SMELT_RETURN_IF_ERROR(to_host.Move());
+  absl::Status status = RunEager(plan, args, outputs);
+  // Results and replaced storages that the call has made stay on the device.
+  const absl::Status moved = to_host.MoveBack();
+  states_.NoteMovedMemory();
+  const auto to_device = [&](const Tensor& t) {
+    return t.storage()->device().is_cpu() ? t.storage()->MoveTo(device_->device()) : absl::OkStatus();
+  };
+  absl::Status placed = moved;
+  for (const Tensor& t : seen) placed.Update(to_device(t));
+  if (status.ok()) {
+    for (const Datum& out : *outputs) {
+      if (out.IsTensor() && out.tensor().defined()) placed.Update(to_device(out.tensor()));
+    }
+  }
+  if (status.ok() && placed.ok()) placed = AdoptChangedStates();
+  if (status.ok() && placed.ok()) placed = device_->Synchronize();
+  if (placed.ok()) return status;
+  // The contents on the device are not what the call leaves.
+  written_.Commit();
+  return status.ok() ? placed : status;
+}
+
+absl::Status Executor::ClearStatusWords() {
+  const int64_t bytes = plan_->steps.count * kStatusWords * static_cast<int64_t>(sizeof(int64_t));
+  status_is_open_ = false;
+  if (status_words_ == nullptr || status_words_->bytes() < bytes) {
+    SMELT_ASSIGN_OR_RETURN(status_words_, device_->NewStorage(bytes));
+  }
+  return device_->Zero(status_words_->address(), bytes);
+}
+
+int64_t* Executor::StatusWords(int step) const {
+  return reinterpret_cast<int64_t*>(status_words_->address()) + step * kStatusWords;
+}
+
+absl::Status Executor::CheckStatusWords() {
+  if (!std::exchange(status_is_open_, false)) return absl::OkStatus();
+  std::vector<int64_t> words(static_cast<size_t>(plan_->steps.count * kStatusWords));
+  SMELT_RETURN_IF_ERROR(device_->ToHost(reinterpret_cast<char*>(words.data()), status_words_->address(),
+                                        static_cast<int64_t>(words.size() * sizeof(int64_t))));
+  for (size_t block = 0; block < plan_->plan->blocks.size(); ++block) {
+    const auto& steps = plan_->plan->blocks[block]->steps;
+    for (size_t i = 0; i < steps.size(); ++i) {
+      status_[0] = words[(plan_->steps.first[block] + i) * kStatusWords];
+      if (status_[0] != 0) return StateError(KernelStatus(), steps[i]->source);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StridedSpan> Executor::ReadOnHost(int view, std::vector<char>* bytes) {
+  StridedSpan span = SpanOf(view);
+  const BoundView& v = bound_->views[view];
+  if (on_host_ || v.elements == 0) return span;
+  // The data of a call that is refused mean nothing.
+  SMELT_RETURN_IF_ERROR(CheckStatusWords());
+  bytes->resize(static_cast<size_t>(v.high - v.low));
+  const char* const base = slots_.base[plan_->plan->views[view]->slot];
+  SMELT_RETURN_IF_ERROR(device_->ToHost(bytes->data(), base + v.low, v.high - v.low));
+  span.data = bytes->data() + (v.offset * ItemSize(span.dtype) - v.low);
+  return span;
+}
+
+absl::Status Executor::WriteBack(int view, std::vector<char>* bytes) {
+  const BoundView& v = bound_->views[view];
+  if (v.elements == 0) return absl::OkStatus();
+  char* const base = slots_.base[plan_->plan->views[view]->slot];
+  const StridedSpan span = SpanOf(view);
+  const int item = ItemSize(span.dtype);
+  if (v.high - v.low != v.elements * item) {
+    // The bytes between the elements may have changed since they were read.
+    std::vector<char> now(bytes->size());
+    SMELT_RETURN_IF_ERROR(device_->ToHost(now.data(), base + v.low, v.high - v.low));
+    const int64_t first = v.offset * item - v.low;
+    CopyStrided(now.data() + first, span.strides, bytes->data() + first, span.strides, span.sizes, item);
+    bytes->swap(now);
+  }
+  return device_->FromHost(base + v.low, bytes->data(), v.high - v.low);
+}
+
+absl::Status Executor::RunLibraryOnHost(const PreparedOp& op, const fb::LibraryCallT& l) {
+  ++stats_.host_steps;
+  std::vector<std::vector<char>> inputs(l.inputs.size()), outputs(l.outputs.size());
+  for (size_t k = 0; k < l.inputs.size(); ++k) {
+    if (l.inputs[k] < 0) continue;
+    const fb::ViewT& view = *plan_->plan->views[l.inputs[k]];
+    const fb::SlotT& slot = *plan_->plan->slots[view.slot];
+    // The host has the weights already.
+    if (slot.kind == fb::SlotKind::StateStorage && !bundle_.storages[slot.index]->is_mutated &&
+        !states_.place(slot.index).replaced && program_->StateBytes(slot.index) != nullptr) {
+      const int64_t at = bound_->views[l.inputs[k]].offset * ItemSize(static_cast<DType>(view.dtype));
+      library_.inputs[k] = const_cast<char*>(program_->StateBytes(slot.index)) + at;
+      continue;
+    }
+    SMELT_ASSIGN_OR_RETURN(const StridedSpan span, ReadOnHost(l.inputs[k], &inputs[k]));
+    library_.inputs[k] = span.data;
+  }
+  for (size_t k = 0; k < l.outputs.size(); ++k) {
+    if (l.outputs[k] < 0) continue;
+    SMELT_ASSIGN_OR_RETURN(const StridedSpan span, ReadOnHost(l.outputs[k], &outputs[k]));
+    library_.outputs[k] = span.data;
+  }
+  SMELT_RETURN_IF_ERROR(op.Run(LibraryContext{pool_, width_}, library_.inputs, library_.outputs));
+  for (size_t k = 0; k < l.outputs.size(); ++k) {
+    if (l.outputs[k] >= 0) SMELT_RETURN_IF_ERROR(WriteBack(l.outputs[k], &outputs[k]));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace smelt
