@@ -1,0 +1,546 @@
+#include "smelt/runtime/cuda/testing/fake_driver.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "smelt/runtime/cuda/driver.h"
+
+namespace smelt::fake_cuda {
+namespace {
+
+using cuda::Address;
+using cuda::Context;
+using cuda::DeviceNumber;
+using cuda::Function;
+using cuda::kMajor;
+using cuda::kMemoryPools;
+using cuda::kMinor;
+using cuda::kMultiprocessors;
+using cuda::kOutOfMemory;
+using cuda::kSuccess;
+using cuda::Module;
+using cuda::Pool;
+using cuda::PoolProperties;
+using cuda::Result;
+using cuda::Stream;
+
+constexpr Result kInvalidValue = 1, kInvalidContext = 201, kInvalidHandle = 400, kNotFound = 500;
+constexpr size_t kMemory = size_t{1} << 33, kAlignment = 256;
+// The first and the last bytes are not allocated: kernels take addresses that lie before or behind what they access.
+constexpr size_t kMargin = size_t{1} << 30;
+constexpr int kPattern = 0xa5;
+
+// The device's memory, mapped twice: at `client` without any access, and at `device` for the streams.
+class Memory {
+ public:
+  Memory() {
+    const int file = memfd_create("fake_cuda", 0);
+    if (file < 0 || ftruncate(file, static_cast<off_t>(kMemory)) != 0) std::abort();
+    client_ = static_cast<char*>(mmap(nullptr, kMemory, PROT_NONE, MAP_SHARED | MAP_NORESERVE, file, 0));
+    device_ = static_cast<char*>(mmap(nullptr, kMemory, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0));
+    if (client_ == MAP_FAILED || device_ == MAP_FAILED) std::abort();
+    close(file);
+    free_[kMargin] = kMemory - 2 * kMargin;
+  }
+  // Returns 0 if there is no such memory.
+  Address Allocate(size_t bytes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const size_t size = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    if (used_ + static_cast<int64_t>(size) > limit_) return 0;
+    for (auto it = free_.begin(); it != free_.end(); ++it) {
+      if (it->second < size) continue;
+      const size_t at = it->first, left = it->second - size;
+      free_.erase(it);
+      if (left > 0) free_[at + size] = left;
+      live_[at] = size;
+      used_ += static_cast<int64_t>(size);
+      return reinterpret_cast<uintptr_t>(client_ + at);
+    }
+    return 0;
+  }
+  // Returns the size of an allocation; 0 if there is none.
+  size_t SizeOf(Address a) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto it = live_.find(Offset(a));
+    return it == live_.end() ? 0 : it->second;
+  }
+  void Free(Address a) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto it = live_.find(Offset(a));
+    if (it == live_.end()) std::abort();
+    used_ -= static_cast<int64_t>(it->second);
+    auto here = free_.emplace(it->first, it->second).first;
+    live_.erase(it);
+    const auto next = std::next(here);
+    if (next != free_.end() && here->first + here->second == next->first) {
+      here->second += next->second;
+      free_.erase(next);
+    }
+    if (here == free_.begin()) return;
+    const auto previous = std::prev(here);
+    if (previous->first + previous->second != here->first) return;
+    previous->second += here->second;
+    free_.erase(here);
+  }
+  // Returns whether all bytes lie in one allocation.
+  bool Holds(Address a, size_t bytes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!IsHere(a)) return false;
+    auto it = live_.upper_bound(Offset(a));
+    if (it == live_.begin()) return false;
+    --it;
+    return Offset(a) + bytes <= it->first + it->second;
+  }
+  bool IsHere(Address a) const { return a - reinterpret_cast<uintptr_t>(client_) < kMemory; }
+  // Returns the place at which the streams reach an address of the device.
+  char* At(Address a) const { return device_ + Offset(a); }
+  void set_limit(int64_t bytes) { limit_ = bytes; }
+  int64_t used() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return used_;
+  }
+
+ private:
+  size_t Offset(Address a) const { return static_cast<size_t>(a - reinterpret_cast<uintptr_t>(client_)); }
+
+  std::mutex mutex_;
+  char *client_ = nullptr, *device_ = nullptr;
+  std::map<size_t, size_t> free_, live_;  // sizes by offset
+  int64_t used_ = 0;
+  std::atomic<int64_t> limit_ = INT64_MAX;
+};
+
+std::atomic<uint64_t> seed = 1;
+
+// A queue of work, and the thread that does it.
+class Worker {
+ public:
+  Worker() : thread_([this] { Run(); }) { thread_.detach(); }
+  void Add(std::function<void()> work) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    queue_.push_back(std::move(work));
+    wake_.notify_all();
+  }
+  void Wait() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    wake_.wait(lock, [this] { return queue_.empty() && !busy_; });
+  }
+
+ private:
+  void Run() {
+    std::mt19937_64 random;
+    uint64_t used = 0;
+    while (true) {
+      std::function<void()> work;
+      {
+        std::unique_lock<std::mutex> lock(mutex_);
+        wake_.wait(lock, [this] { return !queue_.empty(); });
+        work = std::move(queue_.front());
+        queue_.pop_front();
+        busy_ = true;
+      }
+      if (used != seed) random.seed(used = seed);
+      if (random() % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 200));
+      work();
+      work = nullptr;
+      const std::lock_guard<std::mutex> lock(mutex_);
+      busy_ = false;
+      wake_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::function<void()>> queue_;
+  bool busy_ = false;
+  std::thread thread_;
+};
+
+// All that the driver has. It lives as long as the process.
+struct State {
+  std::mutex mutex;
+  Memory memory;
+  std::map<std::string, KernelInfo> kernels;
+  std::set<Worker*> streams;
+  std::map<char*, size_t> pinned;
+  std::set<Module> modules;
+  int64_t calls = 0, fail_at = -1, launches = 0;
+  Result fail_with = kSuccess, lost = kSuccess;
+
+  bool IsPinned(const void* p, size_t bytes) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    const char* at = static_cast<const char*>(p);
+    for (const auto& [begin, size] : pinned) {
+      if (at >= begin && at + bytes <= begin + size) return true;
+    }
+    return false;
+  }
+};
+
+State& Get() {
+  static auto* const state = new State();
+  return *state;
+}
+
+thread_local std::vector<Context> contexts;
+
+// Counts a call. Returns what it must fail with.
+Result Begin(bool needs_context = true) {
+  State& s = Get();
+  const std::lock_guard<std::mutex> lock(s.mutex);
+  const int64_t call = s.calls++;
+  if (s.lost != kSuccess) return s.lost;
+  if (call == s.fail_at) {
+    if (cuda::Driver::LosesTheDevice(s.fail_with)) s.lost = s.fail_with;
+    return s.fail_with;
+  }
+  return needs_context && contexts.empty() ? kInvalidContext : kSuccess;
+}
+
+#define BEGIN(...)                           \
+  do {                                       \
+    const Result begun = Begin(__VA_ARGS__); \
+    if (begun != kSuccess) return begun;     \
+  } while (false)
+
+Worker* WorkerOf(Stream stream) {
+  auto* worker = reinterpret_cast<Worker*>(stream);
+  const std::lock_guard<std::mutex> lock(Get().mutex);
+  return Get().streams.count(worker) != 0 ? worker : nullptr;
+}
+
+Result Init(unsigned) {
+  BEGIN(false);
+  return kSuccess;
+}
+Result DriverGetVersion(int* version) {
+  *version = 13000;
+  return kSuccess;
+}
+Result DeviceGetCount(int* count) {
+  BEGIN(false);
+  *count = 1;
+  return kSuccess;
+}
+Result DeviceGet(DeviceNumber* device, int ordinal) {
+  BEGIN(false);
+  *device = ordinal;
+  return kSuccess;
+}
+Result DeviceGetAttribute(int* value, int attribute, DeviceNumber) {
+  BEGIN(false);
+  switch (attribute) {
+    case kMultiprocessors:
+      *value = 2;
+      return kSuccess;
+    case kMajor:
+      *value = 9;
+      return kSuccess;
+    case kMinor:
+      *value = 0;
+      return kSuccess;
+    case kMemoryPools:
+      *value = 1;
+      return kSuccess;
+    default:
+      return kInvalidValue;
+  }
+}
+Result DevicePrimaryCtxRetain(Context* context, DeviceNumber) {
+  BEGIN(false);
+  static char primary;
+  *context = reinterpret_cast<Context>(&primary);
+  return kSuccess;
+}
+Result CtxPushCurrent(Context context) {
+  BEGIN(false);
+  contexts.push_back(context);
+  return kSuccess;
+}
+Result CtxPopCurrent(Context* context) {
+  if (contexts.empty()) return kInvalidContext;
+  *context = contexts.back();
+  contexts.pop_back();
+  return kSuccess;
+}
+Result StreamCreate(Stream* stream, unsigned) {
+  BEGIN();
+  auto* worker = new Worker();
+  const std::lock_guard<std::mutex> lock(Get().mutex);
+  Get().streams.insert(worker);
+  *stream = reinterpret_cast<Stream>(worker);
+  return kSuccess;
+}
+Result StreamSynchronize(Stream stream) {
+  BEGIN();
+  Worker* worker = WorkerOf(stream);
+  if (worker == nullptr) return kInvalidHandle;
+  worker->Wait();
+  return kSuccess;
+}
+Result MemPoolCreate(Pool* pool, const PoolProperties* properties) {
+  BEGIN();
+  if (properties->allocation_type != cuda::kPinned || properties->location_type != cuda::kOnDevice)
+    return kInvalidValue;
+  static char only;
+  *pool = reinterpret_cast<Pool>(&only);
+  return kSuccess;
+}
+Result MemPoolSetAttribute(Pool, int, void*) {
+  BEGIN();
+  return kSuccess;
+}
+Result MemAllocFromPoolAsync(Address* address, size_t bytes, Pool, Stream stream) {
+  BEGIN();
+  Worker* worker = WorkerOf(stream);
+  if (worker == nullptr || bytes == 0) return kInvalidValue;
+  Memory& memory = Get().memory;
+  Address made = memory.Allocate(bytes);
+  if (made == 0) {
+    // What earlier work frees can be used.
+    worker->Wait();
+    made = memory.Allocate(bytes);
+  }
+  if (made == 0) return kOutOfMemory;
+  worker->Add([&memory, made, bytes] { std::memset(memory.At(made), kPattern, bytes); });
+  *address = made;
+  return kSuccess;
+}
+Result MemFreeAsync(Address address, Stream stream) {
+  // A driver that reports an error of earlier work here has freed the memory all the same.
+  const Result begun = Begin();
+  Worker* worker = WorkerOf(stream);
+  Memory& memory = Get().memory;
+  const size_t bytes = memory.SizeOf(address);
+  if (worker == nullptr || bytes == 0) return kInvalidValue;
+  worker->Add([&memory, address, bytes] {
+    std::memset(memory.At(address), kPattern, bytes);
+    memory.Free(address);
+  });
+  return begun;
+}
+Result MemHostAlloc(void** memory, size_t bytes, unsigned) {
+  BEGIN();
+  *memory = std::malloc(bytes);
+  const std::lock_guard<std::mutex> lock(Get().mutex);
+  Get().pinned[static_cast<char*>(*memory)] = bytes;
+  return kSuccess;
+}
+Result MemcpyHtoDAsync(Address to, const void* from, size_t bytes, Stream stream) {
+  BEGIN();
+  Worker* worker = WorkerOf(stream);
+  Memory& memory = Get().memory;
+  if (worker == nullptr || !memory.Holds(to, bytes)) return kInvalidValue;
+  if (Get().IsPinned(from, bytes)) {
+    worker->Add([&memory, to, from, bytes] { std::memcpy(memory.At(to), from, bytes); });
+  } else {
+    const char* begin = static_cast<const char*>(from);
+    auto copy = std::make_shared<std::vector<char>>(begin, begin + bytes);
+    worker->Add([&memory, to, copy, bytes] { std::memcpy(memory.At(to), copy->data(), bytes); });
+  }
+  return kSuccess;
+}
+Result MemcpyDtoHAsync(void* to, Address from, size_t bytes, Stream stream) {
+  BEGIN();
+  Worker* worker = WorkerOf(stream);
+  Memory& memory = Get().memory;
+  if (worker == nullptr || !memory.Holds(from, bytes)) return kInvalidValue;
+  worker->Add([&memory, to, from, bytes] { std::memcpy(to, memory.At(from), bytes); });
+  if (!Get().IsPinned(to, bytes)) worker->Wait();
+  return kSuccess;
+}
+Result MemcpyDtoDAsync(Address to, Address from, size_t bytes, Stream stream) {
+  BEGIN();
+  Worker* worker = WorkerOf(stream);
+  Memory& memory = Get().memory;
+  const bool apart = to + bytes <= from || from + bytes <= to;
+  if (worker == nullptr || !memory.Holds(from, bytes) || !memory.Holds(to, bytes) || !apart) return kInvalidValue;
+  worker->Add([&memory, to, from, bytes] { std::memcpy(memory.At(to), memory.At(from), bytes); });
+  return kSuccess;
+}
+Result MemsetD8Async(Address to, unsigned char value, size_t bytes, Stream stream) {
+  BEGIN();
+  Worker* worker = WorkerOf(stream);
+  Memory& memory = Get().memory;
+  if (worker == nullptr || !memory.Holds(to, bytes)) return kInvalidValue;
+  worker->Add([&memory, to, value, bytes] { std::memset(memory.At(to), value, bytes); });
+  return kSuccess;
+}
+Result ModuleLoadData(Module* module, const void* image) {
+  BEGIN();
+  if (image == nullptr) return kInvalidValue;
+  const std::lock_guard<std::mutex> lock(Get().mutex);
+  *module = reinterpret_cast<Module>(new char());
+  Get().modules.insert(*module);
+  return kSuccess;
+}
+Result ModuleUnload(Module module) {
+  const Result begun = Begin();
+  const std::lock_guard<std::mutex> lock(Get().mutex);
+  if (Get().modules.erase(module) == 0) return kInvalidHandle;
+  delete reinterpret_cast<char*>(module);
+  return begun;
+}
+Result ModuleGetFunction(Function* function, Module module, const char* name) {
+  BEGIN();
+  const std::lock_guard<std::mutex> lock(Get().mutex);
+  if (Get().modules.count(module) == 0) return kInvalidHandle;
+  const auto it = Get().kernels.find(name);
+  if (it == Get().kernels.end()) return kNotFound;
+  *function = reinterpret_cast<Function>(&it->second);
+  return kSuccess;
+}
+Result FuncSetAttribute(Function, int, int) {
+  BEGIN();
+  return kSuccess;
+}
+Result OccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function, int, size_t) {
+  BEGIN();
+  *blocks = 2;
+  return kSuccess;
+}
+Result LaunchKernel(Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                    unsigned block_y, unsigned block_z, unsigned, Stream stream, void** parameters, void** extra) {
+  BEGIN();
+  Worker* worker = WorkerOf(stream);
+  if (worker == nullptr) return kInvalidHandle;
+  const KernelInfo& kernel = *reinterpret_cast<const KernelInfo*>(function);
+  if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x != static_cast<unsigned>(kernel.threads) || block_y != 1 ||
+      block_z != 1 || extra != nullptr)
+    return kInvalidValue;
+  Memory& memory = Get().memory;
+  // Parameters are copied when a kernel is launched.
+  std::vector<int64_t> words(static_cast<size_t>(kernel.num_words));
+  Address words_at = 0;
+  if (kernel.words_by_value) {
+    std::memcpy(words.data(), parameters[0], words.size() * sizeof(int64_t));
+  } else {
+    std::memcpy(&words_at, parameters[0], sizeof words_at);
+    if (!words.empty() && !memory.Holds(words_at, words.size() * sizeof(int64_t))) return kInvalidValue;
+  }
+  int64_t begin, end;
+  Address status, workspace;
+  std::memcpy(&begin, parameters[1], sizeof begin);
+  std::memcpy(&end, parameters[2], sizeof end);
+  std::memcpy(&status, parameters[3], sizeof status);
+  std::memcpy(&workspace, parameters[4], sizeof workspace);
+  if (!memory.Holds(status, sizeof(int64_t))) return kInvalidValue;
+  {
+    const std::lock_guard<std::mutex> lock(Get().mutex);
+    ++Get().launches;
+  }
+  worker->Add([&memory, kernel, grid_x, words, words_at, begin, end, status, workspace]() mutable {
+    if (!kernel.words_by_value && !words.empty())
+      std::memcpy(words.data(), memory.At(words_at), words.size() * sizeof(int64_t));
+    // The streams reach the device's memory elsewhere than the client sees it.
+    for (int64_t& word : words) {
+      if (memory.IsHere(static_cast<Address>(word))) {
+        word = static_cast<int64_t>(reinterpret_cast<uintptr_t>(memory.At(static_cast<Address>(word))));
+      }
+    }
+    kernel.run(kernel.user, static_cast<int>(grid_x), words.data(), begin, end,
+               reinterpret_cast<int64_t*>(memory.At(status)), workspace == 0 ? nullptr : memory.At(workspace));
+  });
+  return kSuccess;
+}
+Result GetErrorName(Result result, const char** text) {
+  *text = result == kOutOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_OF_THE_TEST";
+  return kSuccess;
+}
+Result GetErrorString(Result result, const char** text) {
+  *text = result == kOutOfMemory ? "out of memory" : "an error that the test asked for";
+  return kSuccess;
+}
+
+}  // namespace
+}  // namespace smelt::fake_cuda
+
+using namespace smelt::fake_cuda;  // NOLINT: the functions below have no namespace
+
+extern "C" {
+
+#define SMELT_EXPORT __attribute__((visibility("default")))
+
+SMELT_EXPORT int cuGetProcAddress(const char* symbol, void** function, int version, uint64_t) {
+  static const std::map<std::string, void*> functions = {
+#define SMELT_FAKE(name) {"cu" #name, reinterpret_cast<void*>(&name)}
+      SMELT_FAKE(Init),
+      SMELT_FAKE(DriverGetVersion),
+      SMELT_FAKE(DeviceGetCount),
+      SMELT_FAKE(DeviceGet),
+      SMELT_FAKE(DeviceGetAttribute),
+      SMELT_FAKE(DevicePrimaryCtxRetain),
+      SMELT_FAKE(CtxPushCurrent),
+      SMELT_FAKE(CtxPopCurrent),
+      SMELT_FAKE(StreamCreate),
+      SMELT_FAKE(StreamSynchronize),
+      SMELT_FAKE(MemPoolCreate),
+      SMELT_FAKE(MemPoolSetAttribute),
+      SMELT_FAKE(MemAllocFromPoolAsync),
+      SMELT_FAKE(MemFreeAsync),
+      SMELT_FAKE(MemHostAlloc),
+      SMELT_FAKE(MemcpyHtoDAsync),
+      SMELT_FAKE(MemcpyDtoHAsync),
+      SMELT_FAKE(MemcpyDtoDAsync),
+      SMELT_FAKE(MemsetD8Async),
+      SMELT_FAKE(ModuleLoadData),
+      SMELT_FAKE(ModuleUnload),
+      SMELT_FAKE(ModuleGetFunction),
+      SMELT_FAKE(FuncSetAttribute),
+      SMELT_FAKE(OccupancyMaxActiveBlocksPerMultiprocessor),
+      SMELT_FAKE(LaunchKernel),
+      SMELT_FAKE(GetErrorName),
+      SMELT_FAKE(GetErrorString),
+#undef SMELT_FAKE
+  };
+  const auto it = functions.find(symbol);
+  *function = it == functions.end() ? nullptr : it->second;
+  return it == functions.end() ? kNotFound : kSuccess;
+}
+
+SMELT_EXPORT void fake_cuda_register(const char* entry, const KernelInfo* kernel) {
+  const std::lock_guard<std::mutex> lock(Get().mutex);
+  Get().kernels[entry] = *kernel;
+}
+
+SMELT_EXPORT void fake_cuda_fail(int64_t call, int result) {
+  const std::lock_guard<std::mutex> lock(Get().mutex);
+  Get().fail_at = call < 0 ? -1 : Get().calls + call;
+  Get().fail_with = result;
+}
+
+SMELT_EXPORT void fake_cuda_limit(int64_t bytes) { Get().memory.set_limit(bytes); }
+
+SMELT_EXPORT void fake_cuda_seed(uint64_t value) { seed = value; }
+
+SMELT_EXPORT Counts fake_cuda_counts() {
+  std::set<Worker*> streams;
+  {
+    const std::lock_guard<std::mutex> lock(Get().mutex);
+    streams = Get().streams;
+  }
+  for (Worker* w : streams) w->Wait();
+  const int64_t bytes = Get().memory.used();
+  const std::lock_guard<std::mutex> lock(Get().mutex);
+  return {Get().calls, bytes, static_cast<int64_t>(Get().modules.size()), Get().launches};
+}
+
+}  // extern "C"
