@@ -12,7 +12,7 @@ struct DLPackVersion {
   uint32_t major, minor;
 };
 
-enum DLDeviceType : int32_t { kDLCPU = 1, kDLCUDAHost = 3 };
+enum DLDeviceType : int32_t { kDLCPU = 1, kDLCUDA = 2, kDLCUDAHost = 3 };
 
 struct DLDevice {
   DLDeviceType device_type;

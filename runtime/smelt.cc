@@ -341,7 +341,7 @@ smelt_value Borrowed(const smelt::Datum& v) {
 
 smelt_array Describe(const smelt_tensor& t) {
   const smelt::Tensor& x = t.tensor;
-  return {x.storage()->data(),
+  return {x.device().is_cpu() ? x.storage()->data() : nullptr,
           x.storage()->bytes(),
           x.sizes().data(),
           x.strides().data(),
@@ -480,7 +480,9 @@ const int64_t* smelt_tensor_strides(const smelt_tensor* t) {
   return t == nullptr ? nullptr : t->tensor.strides().data();
 }
 int64_t smelt_tensor_offset(const smelt_tensor* t) { return t == nullptr ? 0 : t->tensor.offset(); }
-void* smelt_tensor_data(const smelt_tensor* t) { return t == nullptr ? nullptr : t->tensor.data(); }
+void* smelt_tensor_data(const smelt_tensor* t) {
+  return t == nullptr || !t->tensor.device().is_cpu() ? nullptr : t->tensor.data();
+}
 int smelt_tensor_is_same(const smelt_tensor* a, const smelt_tensor* b) {
   return a != nullptr && b != nullptr && a->tensor.IsSame(b->tensor);
 }
@@ -517,6 +519,7 @@ smelt_status smelt_program_load_with(const char* path, const smelt_program_optio
     o.threads = given.threads;
     o.verify_weights = given.verify_weights != 0;
     if (given.target != nullptr) o.target = given.target;
+    if (given.device != nullptr) o.device = given.device;
     return LoadProgram(smelt::Program::Load(path, o), program);
   });
 }

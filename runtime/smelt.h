@@ -179,16 +179,35 @@ SMELT_API int smelt_tensor_rank(const smelt_tensor* tensor);
 SMELT_API const int64_t* smelt_tensor_sizes(const smelt_tensor* tensor);
 SMELT_API const int64_t* smelt_tensor_strides(const smelt_tensor* tensor);
 SMELT_API int64_t smelt_tensor_offset(const smelt_tensor* tensor);
-SMELT_API void* smelt_tensor_data(const smelt_tensor* tensor); /* the first element */
-/* All of the above at once; the pointers in `array` are valid as long as those above. */
+SMELT_API void* smelt_tensor_data(const smelt_tensor* tensor); /* the first element; null of a device's memory */
+/* All of the above at once; the pointers in `array` are valid as long as those above. For a tensor in a device's memory
+ * `data` is null. */
 SMELT_API smelt_status smelt_tensor_describe(const smelt_tensor* tensor, smelt_array* array);
 SMELT_API int smelt_tensor_is_same(const smelt_tensor* a, const smelt_tensor* b); /* one tensor under two handles */
 SMELT_API int smelt_tensor_shares_storage(const smelt_tensor* a, const smelt_tensor* b);
 
+/* --- devices: docs/cuda.md --- */
+
+typedef enum { SMELT_DEVICE_CPU = 0, SMELT_DEVICE_CUDA = 1 } smelt_device_type;
+
+/* Where the tensor's memory is. `index`, unless null, is set to the number of that device, 0 for the CPU. */
+SMELT_API smelt_device_type smelt_tensor_device(const smelt_tensor* tensor, int* index);
+/* The address of the first element on its device, which the CPU may not use unless it is the CPU's. */
+SMELT_API uint64_t smelt_tensor_address(const smelt_tensor* tensor);
+/* smelt_tensor_create on any device. SMELT_FAILED_PRECONDITION: this machine lacks it, or its driver;
+ * SMELT_RESOURCE_EXHAUSTED: there is no such memory. */
+SMELT_API smelt_status smelt_tensor_create_on(smelt_device_type type, int index, smelt_dtype dtype, int rank,
+                                              const int64_t* sizes, smelt_tensor** tensor);
+/* A copy on any device, with the same strides. Errors as above; SMELT_UNIMPLEMENTED: from one GPU to another. */
+SMELT_API smelt_status smelt_tensor_copy_to(const smelt_tensor* tensor, smelt_device_type type, int index,
+                                            smelt_tensor** copy);
+
 /* --- DLPack: tensors to and from other libraries, without a copy ---
  *
  * The types are those of dlpack.h, which the caller includes: this header only names them. Tensors must be in memory
- * that the CPU addresses (kDLCPU, kDLCUDAHost). */
+ * that the CPU addresses (kDLCPU, kDLCUDAHost) or in that of a CUDA device (kDLCUDA). Calls on a CUDA device wait for the
+ * work on its default stream before them, and return when they are done. So a producer must make its tensor ready for
+ * the legacy default stream, stream 1 in __dlpack__(stream=1). */
 
 struct DLManagedTensor;
 struct DLManagedTensorVersioned;
@@ -220,6 +239,7 @@ typedef struct {
   int threads;        /* an instance uses at most so many; 0: one per core */
   int verify_weights; /* read all weights and compare their digests */
   const char* target; /* "x86-64-v3": that one or an error; null: the best that this machine runs */
+  const char* device; /* "cuda:0": where arguments, states and results are; null: the CPU */
 } smelt_program_options;
 /* `options` may be null. */
 SMELT_API smelt_status smelt_program_load_with(const char* path, const smelt_program_options* options,
@@ -417,6 +437,14 @@ typedef struct {
   int64_t kernel_launches, library_calls, bytes_copied_back, arena_bytes;
 } smelt_call_stats;
 SMELT_API void smelt_instance_last_call(const smelt_instance* instance, smelt_call_stats* stats);
+
+/* Of a call on a device: the steps that the CPU has computed, on copies of their operands; the bytes copied for them and
+ * for values that the call depends on; and how often the CPU has waited for the device. */
+typedef struct {
+  size_t struct_size; /* sizeof(smelt_device_stats) */
+  int64_t host_steps, bytes_to_host, bytes_to_device, device_waits;
+} smelt_device_stats;
+SMELT_API smelt_status smelt_instance_last_device_call(const smelt_instance* instance, smelt_device_stats* stats);
 
 /* --- operators of one's own (docs/custom_operators.md) ---
  *

@@ -27,10 +27,18 @@ int DTypeOf(const DLDataType& type) {
 
 // The tensor without an owner: its storage begins at its first element.
 smelt_status Import(const DLTensor& t, void* managed, void (*release)(void*), smelt_tensor** out) {
-  if (t.device.device_type != kDLCPU && t.device.device_type != kDLCUDAHost) {
+  Device device;
+  const DeviceMemory* access = nullptr;
+  if (t.device.device_type == kDLCUDA) {
+    if (t.device.device_id < 0) return Fail(SMELT_INVALID_ARGUMENT, "the tensor's device has a negative number");
+    device = Device::Cuda(t.device.device_id);
+    const absl::StatusOr<const DeviceMemory*> opened = DeviceMemory::Of(device);
+    if (!opened.ok()) return From(opened.status());
+    access = *opened;
+  } else if (t.device.device_type != kDLCPU && t.device.device_type != kDLCUDAHost) {
     return Fail(SMELT_INVALID_ARGUMENT, "the tensor is on DLPack's device type " +
                                             std::to_string(static_cast<int>(t.device.device_type)) +
-                                            "; memory of the CPU (1 or 3) expected");
+                                            "; memory of the CPU (1 or 3) or of CUDA (2) expected");
   }
   const int dtype = DTypeOf(t.dtype);
   if (dtype < 0) {
@@ -73,7 +81,8 @@ smelt_status Import(const DLTensor& t, void* managed, void (*release)(void*), sm
   std::shared_ptr<void> guard(owner.get(), [owner](void*) {
     if (owner->first != nullptr) owner->second(owner->first);
   });
-  handle->tensor = Tensor(Storage::Adopt(data, bytes, std::move(guard)), static_cast<DType>(dtype), std::move(g));
+  handle->tensor =
+      Tensor(Storage::Adopt(data, bytes, std::move(guard), device, access), static_cast<DType>(dtype), std::move(g));
   owner->first = managed;
   *out = handle.release();
   return SMELT_OK;
@@ -98,8 +107,8 @@ smelt_status Export(const smelt_tensor* tensor, Managed** out) {
   made->sizes.assign(t.sizes().begin(), t.sizes().end());
   made->strides.assign(t.strides().begin(), t.strides().end());
   DLTensor& d = made->managed.dl_tensor;
-  d.data = t.data();
-  d.device = {kDLCPU, 0};
+  d.data = t.address();
+  d.device = {t.device().is_cpu() ? kDLCPU : kDLCUDA, t.device().index};
   d.ndim = t.rank();
   d.dtype = kTypes[static_cast<int>(t.dtype())];
   d.shape = made->sizes.data();

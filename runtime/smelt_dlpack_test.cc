@@ -92,8 +92,8 @@ TEST(DLPackTest, WhatIsRefusedStaysTheCallers) {
   };
   Unversioned gpu({3}), lanes({3}), bits({3}), negative({3}, {-1}), size({-1}), huge({INT64_MAX, 4}), null({3}),
       odd({2});
-  gpu.managed.dl_tensor.device.device_type = static_cast<DLDeviceType>(2);
-  refuse(gpu, "device type 2");
+  gpu.managed.dl_tensor.device.device_type = static_cast<DLDeviceType>(4);
+  refuse(gpu, "device type 4");
   lanes.managed.dl_tensor.dtype.lanes = 4;
   refuse(lanes, "4 lanes");
   bits.managed.dl_tensor.dtype.bits = 8;
