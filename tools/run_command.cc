@@ -30,6 +30,24 @@ namespace smelt {
 
 namespace {
 
+nlohmann::ordered_json DeviceJson(Device device, int64_t host_steps, int64_t to_host, int64_t to_device,
+                                  int64_t waits) {
+  return {{"name", device.ToString()},
+          {"host_steps", host_steps},
+          {"bytes_to_host", to_host},
+          {"bytes_to_device", to_device},
+          {"waits", waits}};
+}
+
+// Returns the value with its tensor, and all of that tensor's storage, in memory of the host.
+absl::StatusOr<Datum> OnHost(const Datum& value) {
+  if (!value.IsTensor() || !value.tensor().defined() || value.tensor().device().is_cpu()) return value;
+  const Tensor& t = value.tensor();
+  const Tensor whole(t.storage(), DType::kUInt8, Geometry::Contiguous({t.storage()->bytes()}));
+  SMELT_ASSIGN_OR_RETURN(const Tensor copy, whole.CopyTo(Device::Cpu()));
+  return Datum(Tensor(copy.storage(), t.dtype(), t.geometry()));
+}
+
 int RunTheCase(const std::shared_ptr<const Program>& program, const CommandLine& line, Progress& progress, int repeat) {
   CaseOptions options;
   options.repeat = repeat;
@@ -58,6 +76,10 @@ int RunTheCase(const std::shared_ptr<const Program>& program, const CommandLine&
     j["kernel_launches"] = report->kernel_launches;
     j["library_calls"] = report->library_calls;
     j["bytes_copied_back"] = report->bytes_copied_back;
+    if (!program->on_device().is_cpu()) {
+      j["device"] = DeviceJson(program->on_device(), report->host_steps, report->bytes_to_host, report->bytes_to_device,
+                               report->device_waits);
+    }
     j["alias_variant"] = report->alias_variants;
     j["arena_bytes"] = report->arena_bytes;
     std::printf("%s\n", JsonText(j).c_str());
@@ -89,18 +111,27 @@ std::vector<NamedDatum> Named(const Program& program, const std::vector<Datum>& 
   return out;
 }
 
-void Print(const std::vector<std::vector<NamedDatum>>& calls, bool json) {
+// `stats` are those of the calls.
+void Print(const Program& program, const std::vector<std::vector<NamedDatum>>& calls,
+           const std::vector<CallStats>& stats, bool json) {
   if (json) {
     nlohmann::ordered_json j;
     j["calls"] = nlohmann::ordered_json::array();
-    for (const std::vector<NamedDatum>& call : calls) {
+    for (size_t c = 0; c < calls.size(); ++c) {
+      const std::vector<NamedDatum>& call = calls[c];
       nlohmann::ordered_json results = nlohmann::ordered_json::array();
       for (const NamedDatum& r : call) {
         nlohmann::ordered_json value = {{"name", r.name}};
         value.update(ValueJson(r.value));
         results.push_back(std::move(value));
       }
-      j["calls"].push_back({{"results", std::move(results)}});
+      nlohmann::ordered_json entry = {{"results", std::move(results)}};
+      const CallStats& s = stats[c];
+      if (!program.on_device().is_cpu()) {
+        entry["device"] =
+            DeviceJson(program.on_device(), s.host_steps, s.bytes_to_host, s.bytes_to_device, s.device_waits);
+      }
+      j["calls"].push_back(std::move(entry));
     }
     std::printf("%s\n", JsonText(j).c_str());
     return;
@@ -141,6 +172,7 @@ int RunCalls(const std::shared_ptr<const Program>& program, const CommandLine& l
     SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Instance> instance, Instance::Create(program));
     if (line.Has("state-in")) SMELT_RETURN_IF_ERROR(LoadStates(*program, *instance, line.Get("state-in")));
     std::vector<std::vector<NamedDatum>> calls;
+    std::vector<CallStats> stats;
     const int64_t total = rounds * static_cast<int64_t>(maker->num_calls());
     for (int64_t call = 0; call < total; ++call) {
       progress.Doing("calls:", call, total);
@@ -152,9 +184,19 @@ int RunCalls(const std::shared_ptr<const Program>& program, const CommandLine& l
             v.IsTensor() ? std::string(v.tensor().storage()->data(), static_cast<size_t>(v.tensor().storage()->bytes()))
                          : "");
       }
+      for (const Datum& v : args) {
+        if (v.IsTensor()) SMELT_RETURN_IF_ERROR(v.tensor().storage()->MoveTo(program->on_device()));
+      }
       absl::StatusOr<std::vector<Datum>> results = instance->Run(args);
       if (!results.ok()) return total > 1 ? Annotate(results.status(), absl::StrCat("call ", call)) : results.status();
-      calls.push_back(Named(*program, *results, args, before));
+      std::vector<Datum> after = args;
+      for (auto* list : {&after, &*results}) {
+        for (Datum& v : *list) {
+          SMELT_ASSIGN_OR_RETURN(v, OnHost(v));
+        }
+      }
+      calls.push_back(Named(*program, *results, after, before));
+      stats.push_back(instance->last_call());
       // The next call writes the memory of the model's state, which results may share.
       for (NamedDatum& r : calls.back()) {
         if (total > 1 && r.value.IsTensor()) r.value = Datum(r.value.tensor().Clone());
@@ -166,7 +208,7 @@ int RunCalls(const std::shared_ptr<const Program>& program, const CommandLine& l
       SMELT_RETURN_IF_ERROR(Write(line.Get("outputs"), calls, progress));
     } else {
       progress.Stop();
-      Print(calls, line.Has("json"));
+      Print(*program, calls, stats, line.Has("json"));
     }
     if (line.Has("state-out")) SMELT_RETURN_IF_ERROR(SaveStates(*program, *instance, line.Get("state-out")));
     return absl::OkStatus();
@@ -213,6 +255,10 @@ int RunRun(const CommandLine& line) {
     if (n.ok()) *value = *n;
   }
   options.threads = static_cast<int>(threads);
+  if (usage.ok() && line.Has("device")) {
+    options.device = line.Get("device");
+    usage = Device::Parse(options.device).status();
+  }
   ArgumentSource source;
   if (usage.ok() && !line.Has("case")) {
     absl::StatusOr<ArgumentSource> read = ReadArgumentSource(line);

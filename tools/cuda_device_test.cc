@@ -1,0 +1,136 @@
+// Runs bundles on a CUDA device whose driver is the tests' own (runtime/cuda/testing/fake_driver.h): the runtime opens
+// it as it opens NVIDIA's, and the driver runs the emulations of the kernels (codegen/cuda_emulation.h). So everything
+// is tested here but the machine code and the GPU.
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "smelt/codegen/cuda_emulation.h"
+#include "smelt/codegen/cuda_schedule.h"
+#include "smelt/codegen/kernel_cache.h"
+#include "smelt/core/base/file.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/fuser/kernel_spec.h"
+#include "smelt/runtime/case.h"
+#include "smelt/runtime/cuda/testing/fake_driver.h"
+#include "smelt/runtime/cuda/testing/native_kernels.h"
+#include "smelt/runtime/program.h"
+#include "smelt/schema/bundle.h"
+#include "smelt/schema/container.h"
+#include "smelt/tools/e2e_testing.h"
+
+namespace smelt {
+namespace {
+
+// Emulations of a kernel's stages, which the driver runs.
+struct EmulatedStage {
+  CudaEmulation* kernel;
+  int stage;
+};
+
+void RunStage(void* user, int grid, const int64_t* words, int64_t begin, int64_t end, int64_t* status,
+              void* workspace) {
+  const auto* s = static_cast<const EmulatedStage*>(user);
+  s->kernel->LaunchStage(s->stage, grid, words, begin, end, status, workspace);
+}
+
+// Gives the driver an emulation of the kernel, once, and returns how it is launched.
+absl::StatusOr<fb::CudaKernelT> Register(const fb::KernelT& kernel) {
+  static auto* const emulations = new std::map<std::string, std::unique_ptr<CudaEmulation>>();
+  SMELT_ASSIGN_OR_RETURN(const KernelSpec spec, ParseKernelSpec(kernel.spec));
+  const std::string symbol = absl::StrCat("k_", kernel.key);
+  fb::CudaKernelT launch = CudaLaunchFor(spec, symbol);
+  auto& emulation = (*emulations)[symbol];
+  if (emulation != nullptr) return launch;
+  SMELT_ASSIGN_OR_RETURN(emulation, CudaEmulation::Create(spec));
+  for (size_t s = 0; s < launch.stages.size(); ++s) {
+    const fake_cuda::KernelInfo info = {kernel.num_words, launch.words_by_value, launch.stages[s]->threads, RunStage,
+                                        new EmulatedStage{emulation.get(), static_cast<int>(s)}};
+    GetFakeDriver().add(launch.stages[s]->entry.c_str(), &info);
+  }
+  return launch;
+}
+
+// Gives the bundle at `path` a target sm_90 in place of its own. The driver never looks into its image.
+absl::Status TurnToCuda(const std::string& path) {
+  SMELT_ASSIGN_OR_RETURN(std::shared_ptr<const Container> container, Container::Open(path, ContentKind::kBundle));
+  const int metadata = container->Find(SegmentKind::kMetadata);
+  SMELT_ASSIGN_OR_RETURN(std::unique_ptr<fb::BundleT> bundle, DecodeBundle(container->bytes(metadata)));
+  if (!bundle->targets.empty()) {
+    fb::TargetCodeT& code = *bundle->targets[0];
+    code.name = "sm_90";
+    code.triple = "nvptx64-nvidia-cuda";
+    code.features.clear();
+    code.compute_capability = 90;
+    for (size_t k = 0; k < bundle->kernels.size(); ++k) {
+      SMELT_ASSIGN_OR_RETURN(fb::CudaKernelT launch, Register(*bundle->kernels[k]));
+      code.kernels[k]->cuda = std::make_unique<fb::CudaKernelT>(std::move(launch));
+    }
+  }
+  ContainerWriter writer = ContainerWriter::InMemory(ContentKind::kBundle);
+  for (int s = 0; s < static_cast<int>(container->segments().size()); ++s) {
+    const SegmentKind kind = container->segments()[s].kind;
+    if (s == metadata) {
+      SMELT_RETURN_IF_ERROR(writer.Add(kind, EncodeBundle(*bundle)).status());
+    } else {
+      SMELT_RETURN_IF_ERROR(writer.Add(kind, container->bytes(s)).status());
+    }
+  }
+  SMELT_ASSIGN_OR_RETURN(const std::string file, writer.FinishToString());
+  return WriteFileAtomically(path, file);
+}
+
+CompileOptions Options() {
+  static KernelCache* const cache = KernelCache::Create({.mode = CacheMode::kOff})->release();
+  CompileOptions options;
+  options.targets = {kHostTargets[0]};
+  options.cache = cache;
+  return options;
+}
+
+struct Case {
+  std::string folder, name;
+};
+
+class CudaDeviceCaseTest : public ::testing::TestWithParam<Case> {};
+
+TEST_P(CudaDeviceCaseTest, HoldsOnADevice) {
+  const auto& [folder, name] = GetParam();
+  GetFakeDriver().seed(std::hash<std::string>()(name));
+  const std::string path = Scratch(name + ".smb");
+  ASSERT_TRUE(CompileModel(ModelPath(folder, name), path, Options()).ok());
+  const int64_t before = GetFakeDriver().counts().bytes;
+  {
+    const absl::Status turned = TurnToCuda(path);
+    ASSERT_TRUE(turned.ok()) << turned;
+    auto program = Program::Load(path, {.device = "cuda:0"});
+    ASSERT_TRUE(program.ok()) << program.status();
+    auto report = RunCase(*program, absl::StrCat(folder, "/", name, ".case.safetensors"), {});
+    ASSERT_TRUE(report.ok()) << report.status();
+    for (const CaseFailure& f : report->failures)
+      ADD_FAILURE() << "[call " << f.call << "] " << f.where << ": " << f.what;
+    // What the host has computed is counted.
+    EXPECT_GE(report->host_steps, report->library_calls);
+  }
+  EXPECT_EQ(GetFakeDriver().counts().bytes, before) << "memory of the device is left";
+}
+
+std::vector<Case> AllCases() {
+  std::vector<Case> out;
+  for (const char* folder : {"testdata", "testdata/scenarios"}) {
+    for (const std::string& name : ModelNames(folder)) out.push_back({folder, name});
+  }
+  return out;
+}
+INSTANTIATE_TEST_SUITE_P(All, CudaDeviceCaseTest, ::testing::ValuesIn(AllCases()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace smelt
