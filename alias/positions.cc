@@ -90,6 +90,7 @@ std::optional<std::vector<Expr>> AliasDb::State::IntsOf(ValueId v) {
   if (std::optional<std::vector<Expr>> known = GetIntListExpr(g, v)) return known;
   const std::optional<std::vector<ValueId>> elements = GetListElements(g, v);
   if (!elements) return std::nullopt;
+  steps += static_cast<int64_t>(elements->size());
   std::vector<Expr> out;
   for (ValueId element : *elements) {
     std::optional<Expr> e = IntOf(element);

@@ -495,6 +495,7 @@ void AliasDb::State::PlaceExactly(uint32_t object, NodeId n, const Geom& base, i
   } else if (pieces && pieces->count > kManyPieces) {
     found = PlaceOfPiece(node, base.geometry, *pieces);
   } else if (absl::StatusOr<ViewMeaning> meaning = BuildView(*call, base.geometry, g.symbols); meaning.ok()) {
+    steps += static_cast<int64_t>(meaning->outputs.size());
     const size_t which = piece >= 0 ? piece : meaning->is_list ? SIZE_MAX : value.def_index;
     if (which < meaning->outputs.size()) found = std::move(meaning->outputs[which]);
   }

@@ -67,7 +67,7 @@ std::unique_ptr<Graph> RotatingLists(int64_t nodes) {
   b.WithLoops();
   Values lists;
   for (int k = 0; k < kCarried; ++k) lists.push_back(b.List({b.Relu(b.x)}));
-  while (b.g->num_nodes() < nodes) {
+  for (int64_t i = 0; i < nodes / (kCarried + 8); ++i) {
     lists = b.Loop(lists, [&](Params p) {
       b.ListAppend(p[0], b.Mul(b.x, b.y));
       b.AddInPlace(b.Select(b.GetItem(p[p.size() / 2], b.zero)), b.y);
