@@ -66,9 +66,16 @@ Value* LaunchWords::PassesCache(int p) {
   Value* long_rows = b_.CreateICmpSGE(row, b_.getInt64(kNonTemporalRowBytes));
   Value* either = b_.CreateOr(whole_lines, long_rows);
   Value* passes = b_.CreateAnd(b_.CreateICmpSGE(bytes, b_.getInt64(kNonTemporalBytes)), either);
-  if (!plan_.has_scratch[p]) return passes;
-  Value* fits = b_.CreateICmpSLE(size_[plan_.loop_dim], b_.getInt64(kScratchElements));
-  return b_.CreateAnd(passes, fits);
+  if (plan_.has_scratch[p]) {
+    passes = b_.CreateAnd(passes, b_.CreateICmpSLE(size_[plan_.loop_dim], b_.getInt64(kScratchElements)));
+  }
+  // A launch that works in place has just read the lines that it writes, so that they are in the cache. A store past it
+  // would save no read, and evict what the next launch may find there.
+  for (int q = 0; q < static_cast<int>(s_.params.size()); ++q) {
+    if (q == p || !s_.params[q].is_read || !plan_.MayShareMemory(p, q)) continue;
+    passes = b_.CreateAnd(passes, b_.CreateICmpNE(base_[p], base_[q]));
+  }
+  return passes;
 }
 
 LoopContext LaunchWords::Outermost() const {

@@ -43,6 +43,27 @@ TEST(LaunchWordsTest, OnlyTheResultMayPassTheCache) {
   EXPECT_EQ(arm.words.passes_cache(2), nullptr);
 }
 
+TEST(LaunchWordsTest, WorkInPlaceStaysInTheCache) {
+  EmitterFixture e(kScaled);
+  int compared = 0;  // whether the result is where an operand is
+  for (const llvm::User* user : e.words.base(2)->users()) {
+    const auto* compare = llvm::dyn_cast<llvm::ICmpInst>(user);
+    if (!compare || compare->getPredicate() != llvm::ICmpInst::ICMP_NE) continue;
+    EXPECT_TRUE(compare->getOperand(1) == e.words.base(0) || compare->getOperand(1) == e.words.base(1));
+    ++compared;
+  }
+  EXPECT_EQ(compared, 2);
+  EmitterFixture distinct(R"(kernel parallel=1 reduction=0 vector=0 sequential=0
+param float32 r [unit] alias=0
+param float32 w [unit] alias=1
+%0 = load.p0 float32
+%1 = store.p1 float32 %0
+outer 0 1
+)");
+  ASSERT_NE(distinct.words.passes_cache(1), nullptr);
+  EXPECT_TRUE(distinct.words.base(1)->use_empty()) << "classes that share no memory are not compared";
+}
+
 TEST(LaunchWordsTest, AnIndexMovesTheParamsOfItsDim) {
   EmitterFixture e(kScaled);
   LoopContext inner = e.ctx;

@@ -331,10 +331,14 @@ bool Schedule::SumsProducts(int i) const {
          phase_of[from] == phase_of[i];  // of others only the product is known here
 }
 
+bool Schedule::MayShareMemory(int a, int b) const {
+  const int first = spec.params[a].alias_class, second = spec.params[b].alias_class;
+  return first < 0 || second < 0 || first == second;
+}
+
 bool Schedule::MayBeWritten(int param) const {
-  const int cls = spec.params[param].alias_class;
-  for (size_t q = 0; q < spec.params.size(); ++q) {
-    if (written[q] && (cls < 0 || spec.params[q].alias_class < 0 || spec.params[q].alias_class == cls)) return true;
+  for (int q = 0; q < static_cast<int>(spec.params.size()); ++q) {
+    if (written[q] && MayShareMemory(param, q)) return true;
   }
   return false;
 }

@@ -134,6 +134,8 @@ struct Schedule {
   StrideClass LoopClass(int param) const {
     return tiles.is_tiled[param] ? StrideClass::kUnit : spec.params[param].strides[loop_dim];
   }
+  // Returns whether the elements of two params may be the same memory.
+  bool MayShareMemory(int a, int b) const;
   // Returns whether a store of this kernel may change the memory that is read from `param`.
   bool MayBeWritten(int param) const;
   // Returns whether the loop reads the param's lines one after the other. LinesApart counts the elements per used
