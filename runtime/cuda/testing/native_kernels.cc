@@ -63,7 +63,10 @@ absl::StatusOr<std::string> WithNativeKernels(absl::string_view bundle_bytes, bo
     fb::TargetCodeT& target = *bundle->targets[0];
     // The code stays mapped for the kernels that the driver has been given.
     auto* const keep = new std::shared_ptr<const Container>(container);
-    SMELT_ASSIGN_OR_RETURN(const uint8_t* code, (*keep)->MapExecutable(target.image_segment));
+    const uint8_t* code = nullptr;
+    if (!target.kernels.empty()) {
+      SMELT_ASSIGN_OR_RETURN(code, (*keep)->MapExecutable(target.image_segment));
+    }
     static int64_t bundles = 0;
     ++bundles;
     for (size_t k = 0; k < target.kernels.size(); ++k) {
