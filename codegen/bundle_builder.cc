@@ -24,13 +24,14 @@ int KernelTable::Add(const KernelSpec& spec) {
 }
 
 void BundleTables::MarkMutated(int storage) {
-  if (state_mutated.size() <= static_cast<size_t>(storage)) state_mutated.resize(storage + 1, false);
-  state_mutated[storage] = true;
+  if (storages->mutated.size() <= static_cast<size_t>(storage)) storages->mutated.resize(storage + 1, false);
+  storages->mutated[storage] = true;
 }
 
 int BundleTables::AddConstant(const Tensor& t) {
   std::string bytes(static_cast<const char*>(t.data()), t.NumElements() * ItemSize(t.dtype()));
-  auto [it, fresh] = constant_index.try_emplace(std::move(bytes), static_cast<int>(constants.size()));
+  std::vector<Tensor>& constants = storages->constants;
+  auto [it, fresh] = storages->constant_index.try_emplace(std::move(bytes), static_cast<int>(constants.size()));
   if (fresh) constants.push_back(t);
   return static_cast<int>(signature.weight_storages.size()) + it->second;
 }
@@ -64,9 +65,12 @@ bool BundleTables::DependsOnData(const Expr& e) const {
 }
 
 BundleBuilder::BundleBuilder(const Graph& signature)
-    : tables_(std::make_unique<BundleTables>(signature, std::make_shared<KernelTable>())) {}
+    : tables_(std::make_unique<BundleTables>(signature, std::make_shared<KernelTable>(),
+                                             std::make_shared<StorageTable>())) {}
 BundleBuilder::BundleBuilder(const Graph& signature, BundleBuilder& outer)
-    : tables_(std::make_unique<BundleTables>(signature, outer.tables_->kernels)) {}
+    : tables_(std::make_unique<BundleTables>(signature, outer.tables_->kernels, std::make_shared<StorageTable>())) {}
+BundleBuilder::BundleBuilder(const Graph& signature, const BundleBuilder& other, OtherMethod)
+    : tables_(std::make_unique<BundleTables>(signature, other.tables_->kernels, other.tables_->storages)) {}
 BundleBuilder::~BundleBuilder() = default;
 
 absl::StatusOr<PlanStats> BundleBuilder::AddPlan(const Graph& pure, const Convention& convention,
@@ -308,13 +312,14 @@ absl::Status DefineSymbols(const BundleTables& tables, fb::BundleT& bundle) {
 
 void DefineStates(BundleTables& tables, fb::BundleT& bundle) {
   const Graph& g = tables.signature;
-  tables.state_mutated.resize(g.weight_storages.size() + tables.constants.size(), false);
-  for (size_t s = 0; s < g.weight_storages.size() + tables.constants.size(); ++s) {
+  const std::vector<Tensor>& constants = tables.storages->constants;
+  tables.storages->mutated.resize(g.weight_storages.size() + constants.size(), false);
+  for (size_t s = 0; s < g.weight_storages.size() + constants.size(); ++s) {
     auto out = std::make_unique<fb::StateStorageT>();
     out->bytes = s < g.weight_storages.size() ? g.weight_storages[s]->bytes()
-                                              : tables.constants[s - g.weight_storages.size()].NumElements() *
-                                                    ItemSize(tables.constants[s - g.weight_storages.size()].dtype());
-    out->is_mutated = tables.state_mutated[s];
+                                              : constants[s - g.weight_storages.size()].NumElements() *
+                                                    ItemSize(constants[s - g.weight_storages.size()].dtype());
+    out->is_mutated = tables.storages->mutated[s];
     bundle.storages.push_back(std::move(out));
   }
   for (const Weight& w : g.weights) {
@@ -371,7 +376,7 @@ int BundleBuilder::AddCustomOperator(OpName op) {
 
 const std::vector<KernelSpec>& BundleBuilder::kernels() const { return tables_->kernels->kernels; }
 const std::vector<int>& BundleBuilder::kernel_uses() const { return tables_->kernels->uses; }
-const std::vector<Tensor>& BundleBuilder::constants() const { return tables_->constants; }
+const std::vector<Tensor>& BundleBuilder::constants() const { return tables_->storages->constants; }
 
 namespace {
 

@@ -41,6 +41,10 @@ class BundleBuilder {
   explicit BundleBuilder(const Graph& signature);
   // The call of an eager-order program. Its kernels are numbered with those of `outer`, which must outlive it.
   BundleBuilder(const Graph& signature, BundleBuilder& outer);
+  // Another method of the bundle that `other` builds a method of: their kernels and storages are numbered together. The
+  // graphs have one table of weights. Finish comes when all methods have their plans.
+  enum OtherMethod { kOtherMethod };
+  BundleBuilder(const Graph& signature, const BundleBuilder& other, OtherMethod);
   ~BundleBuilder();
 
   struct PlanOptions {

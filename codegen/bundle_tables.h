@@ -25,15 +25,22 @@ struct KernelTable {
   int Add(const KernelSpec& spec);
 };
 
+// The storages of a bundle: those of the weights, which its graphs have in common, and then those of tensors that are
+// written in a graph itself.
+struct StorageTable {
+  std::vector<Tensor> constants;
+  absl::flat_hash_map<std::string, int> constant_index;
+  std::vector<bool> mutated;  // by storage; may be shorter
+};
+
 struct BundleTables {
-  BundleTables(const Graph& g, std::shared_ptr<KernelTable> k) : signature(g), kernels(std::move(k)) {}
+  BundleTables(const Graph& g, std::shared_ptr<KernelTable> k, std::shared_ptr<StorageTable> s)
+      : signature(g), kernels(std::move(k)), storages(std::move(s)) {}
   const Graph& signature;
   ExprTable exprs;
   std::shared_ptr<KernelTable> kernels;
+  std::shared_ptr<StorageTable> storages;
   std::vector<std::unique_ptr<fb::PlanT>> plans;
-  std::vector<Tensor> constants;  // tensors written in the graph itself: storages after the weights'
-  absl::flat_hash_map<std::string, int> constant_index;
-  std::vector<bool> state_mutated;
   absl::flat_hash_set<std::string> data_symbols;
   std::vector<OpName> custom_operators;  // that plans call
 

@@ -32,7 +32,7 @@ struct PlanParts {
   explicit PlanParts(const std::string& text)
       : graph(Parsed(text)),
         convention(Simple(*graph)),
-        tables(*graph, std::make_shared<KernelTable>()),
+        tables(*graph, std::make_shared<KernelTable>(), std::make_shared<StorageTable>()),
         lives(*graph),
         regions(*graph, lives),
         steps(*graph, plan),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 
 #include "smelt/alias/alias_db.h"
 #include "smelt/core/op/ops.h"
@@ -62,9 +63,12 @@ std::vector<int> TensorArgs(const Graph& g) {
   return out;
 }
 std::vector<int> AllStorages(const Graph& g) {
-  std::vector<int> out;
-  for (size_t s = 0; s < g.weight_storages.size(); ++s) out.push_back(static_cast<int>(s));
-  return out;
+  // Another method of the bundle may have more.
+  std::set<int> out;
+  for (const InputInfo& info : g.input_infos) {
+    if (info.kind == InputInfo::Kind::kWeight) out.insert(g.weights[info.weight].storage);
+  }
+  return {out.begin(), out.end()};
 }
 std::vector<int> WrittenArgs(const Graph& g, const Convention& distinct) {
   std::vector<int> out;

@@ -1,7 +1,10 @@
 #include "smelt/pipeline/compile.h"
 
+#include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -13,8 +16,10 @@
 #include "smelt/core/op/declared_types.h"
 #include "smelt/pipeline/phase_timer.h"
 #include "smelt/pipeline/plans.h"
+#include "smelt/pipeline/unite_weights.h"
 #include "smelt/pipeline/unsupported.h"
 #include "smelt/pipeline/write_bundle.h"
+#include "smelt/schema/bundle.h"
 #include "smelt/schema/bundle_signature.h"
 #include "smelt/script/flatten_outputs.h"
 
@@ -56,18 +61,90 @@ absl::StatusOr<std::unique_ptr<Graph>> Checked(const Graph& imported) {
   return flat;
 }
 
+// The bundle of one graph, before kernels are compiled and segments are written.
+absl::StatusOr<fb::BundleT> Finished(const Planned& planned, const CallStructure& structure, BundleBuilder& builder) {
+  SMELT_ASSIGN_OR_RETURN(fb::BundleT bundle, builder.Finish());
+  for (int arg : planned.strides_of_ones) bundle.args[arg]->strides_of_ones = true;
+  for (int arg : planned.any_strides) bundle.args[arg]->any_strides = true;
+  AddStructure(structure, bundle);
+  bundle.graph_text = PrintGraph(*planned.pure);
+  bundle.refused_patterns = absl::StrJoin(planned.refused, "; ");
+  return bundle;
+}
+
 absl::StatusOr<CompileStats> Compile(const Graph& graph, const std::string& path, const CompileOptions& options) {
   CompileStats stats;
   PhaseTimer timer(options, stats);
   BundleBuilder builder(graph);
   SMELT_ASSIGN_OR_RETURN(const Planned planned, BuildPlans(graph, options, builder, stats, timer));
-  SMELT_ASSIGN_OR_RETURN(fb::BundleT bundle, builder.Finish());
-  for (int arg : planned.strides_of_ones) bundle.args[arg]->strides_of_ones = true;
-  for (int arg : planned.any_strides) bundle.args[arg]->any_strides = true;
-  AddStructure(options.structure, bundle);
-  bundle.graph_text = PrintGraph(*planned.pure);
-  bundle.refused_patterns = absl::StrJoin(planned.refused, "; ");
+  SMELT_ASSIGN_OR_RETURN(fb::BundleT bundle, Finished(planned, options.structure, builder));
+  bundle.method = options.method;
   SMELT_RETURN_IF_ERROR(WriteBundle(std::move(bundle), graph, builder, planned.main_uses, path, options, stats, timer));
+  return stats;
+}
+
+// Adds the statistics of one method to those of the bundle.
+void Add(const std::string& method, const CompileStats& of, CompileStats& sum) {
+  sum.nodes += of.nodes;
+  sum.mutations_removed += of.mutations_removed;
+  sum.fusion_groups += of.fusion_groups;
+  sum.library_calls += of.library_calls;
+  if (!of.eager_order.empty()) {
+    absl::StrAppend(&sum.eager_order, sum.eager_order.empty() ? "" : "; ", method, ": ", of.eager_order);
+  }
+  for (const std::string& variant : of.uncompiled_variants)
+    sum.uncompiled_variants.push_back(absl::StrCat(method, ": ", variant));
+  for (const std::string& note : of.notes) sum.notes.push_back(absl::StrCat(method, ": ", note));
+}
+
+// The names of the methods' models, each once.
+std::string ModelNames(absl::Span<const MethodGraph> methods) {
+  std::vector<std::string> names;
+  for (const MethodGraph& m : methods) {
+    if (std::find(names.begin(), names.end(), m.graph->name) == names.end()) names.push_back(m.graph->name);
+  }
+  return absl::StrJoin(names, "+");
+}
+
+// `methods` are several, with one table of weights.
+absl::StatusOr<CompileStats> CompileMethods(absl::Span<const MethodGraph> methods, absl::Span<const Method> given,
+                                            const std::string& path, const CompileOptions& options) {
+  CompileStats stats;
+  PhaseTimer timer(options, stats);
+  std::vector<std::unique_ptr<BundleBuilder>> builders;
+  std::vector<Planned> planned;
+  std::vector<int> main_uses;
+  for (const MethodGraph& m : methods) {
+    builders.push_back(builders.empty()
+                           ? std::make_unique<BundleBuilder>(*m.graph)
+                           : std::make_unique<BundleBuilder>(*m.graph, *builders[0], BundleBuilder::kOtherMethod));
+    CompileStats of_method;
+    auto plans = BuildPlans(*m.graph, options, *builders.back(), of_method, timer);
+    if (!plans.ok())
+      return Annotate(WithAllUnsupported(*m.graph, plans.status()), absl::StrCat("method \"", m.name, "\""));
+    Add(m.name, of_method, stats);
+    main_uses.resize(std::max(main_uses.size(), plans->main_uses.size()));
+    for (size_t k = 0; k < plans->main_uses.size(); ++k) main_uses[k] += plans->main_uses[k];
+    planned.push_back(*std::move(plans));
+  }
+  stats.distinct_kernels = std::count_if(main_uses.begin(), main_uses.end(), [](int uses) { return uses > 0; });
+  fb::BundleT bundle;
+  bundle.format = kMethodsFormat;
+  bundle.abi = kKernelAbi;
+  bundle.model_name = ModelNames(methods);
+  for (size_t i = 0; i < methods.size(); ++i) {
+    SMELT_ASSIGN_OR_RETURN(fb::BundleT method, Finished(planned[i], given[i].structure, *builders[i]));
+    if (i == 0) {
+      bundle.storages = std::move(method.storages);
+      bundle.states = std::move(method.states);
+    }
+    method.storages.clear();
+    method.states.clear();
+    method.method = methods[i].name;
+    bundle.methods.push_back(std::make_unique<fb::BundleT>(std::move(method)));
+  }
+  SMELT_RETURN_IF_ERROR(
+      WriteBundle(std::move(bundle), *methods[0].graph, *builders[0], main_uses, path, options, stats, timer));
   return stats;
 }
 
@@ -93,6 +170,40 @@ absl::StatusOr<CompileStats> CompileToFile(const Graph& imported, const std::str
     auto stats = Compile(*graph, path, options);
     if (!stats.ok()) return WithAllUnsupported(*graph, stats.status());
     return stats;
+  });
+}
+
+absl::StatusOr<CompileStats> CompileMethodsToFile(absl::Span<const Method> methods, const std::string& path,
+                                                  const CompileOptions& options) {
+  for (size_t i = 0; i < methods.size(); ++i) {
+    if (!IsMethodName(methods[i].name)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", methods[i].name, "\" is no name of a method: letters, digits and _ expected"));
+    }
+    for (size_t k = 0; k < i; ++k) {
+      if (methods[k].name == methods[i].name)
+        return absl::InvalidArgumentError(absl::StrCat("two methods are called \"", methods[i].name, "\""));
+    }
+  }
+  if (methods.empty()) return absl::InvalidArgumentError("a bundle has at least one method");
+  if (methods.size() == 1) {
+    CompileOptions of_one = options;
+    of_one.structure = methods[0].structure;
+    of_one.method = methods[0].name == kDefaultMethod ? "" : methods[0].name;
+    return CompileToFile(*methods[0].graph, path, of_one);
+  }
+  return Recovered<CompileStats>("compile", [&]() -> absl::StatusOr<CompileStats> {
+    std::vector<std::unique_ptr<Graph>> graphs;
+    std::vector<MethodGraph> checked;
+    for (const Method& m : methods) {
+      const std::string where = absl::StrCat("method \"", m.name, "\"");
+      SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, Annotate(Checked(*m.graph), where));
+      SMELT_RETURN_IF_ERROR(Annotate(CheckWeightsHaveData(*graph), where));
+      checked.push_back({m.name, graph.get()});
+      graphs.push_back(std::move(graph));
+    }
+    SMELT_RETURN_IF_ERROR(UniteWeights(checked));
+    return CompileMethods(checked, methods, path, options);
   });
 }
 

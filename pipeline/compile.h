@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "smelt/core/convention/call_structure.h"
 #include "smelt/core/ir/graph.h"
 #include "smelt/fuser/kernel_spec.h"
 #include "smelt/pipeline/compile_options.h"
@@ -22,6 +24,17 @@
 namespace smelt {
 
 absl::StatusOr<CompileStats> CompileToFile(const Graph& graph, const std::string& path, const CompileOptions& options);
+
+// One of the programs of a bundle.
+struct Method {
+  std::string name;  // an identifier, each once
+  const Graph* graph = nullptr;
+  CallStructure structure;  // in place of that of the options
+};
+// Compiles the graphs to one bundle. Their weights are united by name (pipeline/unite_weights.h), their kernels and the
+// bytes of equal weights are there once. A single method gives the bundle of its graph, with the method's name.
+absl::StatusOr<CompileStats> CompileMethodsToFile(absl::Span<const Method> methods, const std::string& path,
+                                                  const CompileOptions& options);
 
 // Returns the kernels that CompileToFile would request from the cache, for each target, in that order; nothing is
 // compiled.

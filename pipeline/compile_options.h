@@ -44,6 +44,7 @@ struct CompileOptions {
   absl::flat_hash_set<std::string> disabled_passes;
   // How a caller nests the arguments and results, as the archive says it; empty: not known.
   CallStructure structure;
+  std::string method;  // the name of the bundle's only method; empty: "forward"
   // The operators of the user's own, for whoever reads the model: its graph holds what it needs of them.
   OperatorDeclarations operators;
 };

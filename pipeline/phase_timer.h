@@ -2,6 +2,7 @@
 #ifndef SMELT_PIPELINE_PHASE_TIMER_H_
 #define SMELT_PIPELINE_PHASE_TIMER_H_
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 
@@ -17,7 +18,13 @@ class PhaseTimer {
     const auto now = std::chrono::steady_clock::now();
     const double ms = std::chrono::duration<double, std::milli>(now - since_).count();
     since_ = now;
-    stats_.phase_ms.push_back({phase, ms});
+    const auto it = std::find_if(stats_.phase_ms.begin(), stats_.phase_ms.end(),
+                                 [&](const auto& known) { return known.first == phase; });
+    if (it == stats_.phase_ms.end()) {
+      stats_.phase_ms.push_back({phase, ms});
+    } else {
+      it->second += ms;  // of several methods
+    }
     if (options_.on_phase) options_.on_phase(phase, ms);
   }
 

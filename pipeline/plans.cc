@@ -299,6 +299,7 @@ absl::Status PlanSet::BuildAliasPatterns() {
 }
 
 absl::StatusOr<Planned> PlanSet::Build() {
+  const std::vector<int> uses_before = builder_.kernel_uses();  // in other methods
   stats_.nodes = absl::c_count_if(graph_.AllNodes(), [&](NodeId n) { return graph_.node(n).op != op::kPrimConstant; });
   of_one_ = FindSizeOneCalls(graph_, layouts_, {});
   SMELT_ASSIGN_OR_RETURN(const MainPlan kind, BuildMain());
@@ -307,6 +308,7 @@ absl::StatusOr<Planned> PlanSet::Build() {
   stats_.distinct_kernels = main_.plan.distinct_kernels;
   stats_.library_calls = main_.plan.library_calls;
   out_.main_uses = builder_.kernel_uses();
+  for (size_t k = 0; k < uses_before.size(); ++k) out_.main_uses[k] -= uses_before[k];
   if (options_.variants == AliasVariants::kNone) out_.refused.push_back("compiled with --alias-variants=none");
   if (kind != MainPlan::kCompiled) {
     out_.pure = graph_.Clone();

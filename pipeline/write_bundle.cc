@@ -1,7 +1,9 @@
 #include "smelt/pipeline/write_bundle.h"
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +12,7 @@
 #include "smelt/codegen/cuda_schedule.h"
 #include "smelt/codegen/llvm_cuda.h"
 #include "smelt/core/base/recover.h"
+#include "smelt/core/base/sha256.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/schema/container.h"
 
@@ -73,11 +76,13 @@ absl::Status AddTarget(Target target, const std::vector<KernelSpec>& kernels, co
   return absl::OkStatus();
 }
 
-// The contents of states and constants: one segment, storages at multiples of 64.
+// The contents of states and constants: one segment, storages at multiples of 64. Methods that name a weight differently
+// share its bytes.
 absl::Status AddStates(const Graph& graph, const BundleBuilder& builder, ContainerWriter& writer, fb::BundleT& bundle) {
   if (bundle.storages.empty()) return absl::OkStatus();
   SMELT_RETURN_IF_ERROR(writer.Begin(SegmentKind::kWeights));
   int64_t at = 0;
+  std::map<std::pair<Sha256Digest, int64_t>, int64_t> places;  // by contents, of storages that no call writes
   const std::string zeros(4096, '\0');
   std::vector<Tensor> constants = builder.constants();
   for (size_t s = 0; s < bundle.storages.size(); ++s) {
@@ -88,6 +93,16 @@ absl::Status AddStates(const Graph& graph, const BundleBuilder& builder, Contain
     if (storage.bytes == 0) {
       storage.segment = -1;
       continue;
+    }
+    const bool may_share = !bundle.methods.empty() && !storage.is_mutated;
+    if (may_share) {
+      const Sha256Digest digest = Sha256(absl::string_view(data, static_cast<size_t>(storage.bytes)));
+      // It is written next, if it is the first.
+      const auto [it, fresh] = places.try_emplace({digest, storage.bytes}, (at + 63) / 64 * 64);
+      if (!fresh) {
+        storage.segment_offset = it->second;
+        continue;
+      }
     }
     // Mutable ones begin a page, so that their copy-on-write mappings are their own.
     const int64_t align = storage.is_mutated ? 4096 : 64;

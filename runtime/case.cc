@@ -11,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "nlohmann/json.hpp"
 #include "smelt/core/base/out_of_memory.h"
@@ -148,7 +149,10 @@ class CaseRunner {
       }
     }
     report_.ok = report_.failures.empty();
-    report_.step_times = instance_->step_times();
+    for (const std::string& name : program_->method_names()) {
+      SMELT_ASSIGN_OR_RETURN(const Instance* method, instance_->Method(name));
+      report_.step_times[name] = method->step_times();
+    }
     if (!latencies_.empty()) {
       std::sort(latencies_.begin(), latencies_.end());
       report_.min_ms = latencies_.front();
@@ -219,6 +223,15 @@ class CaseRunner {
     const std::string where = absl::StrCat(path_, ": calls[", call_, "]");
     if (!call.is_object() || !call.contains("args") || !call["args"].is_array())
       return Bad(where, "a list \"args\" expected");
+    method_ = instance_.get();
+    if (call.contains("method")) {
+      if (!call["method"].is_string()) return Bad(where, "the name of a \"method\" expected");
+      const absl::StatusOr<Instance*> method = instance_->Method(call["method"].get<std::string>());
+      if (!method.ok()) return Bad(where, method.status().message());
+      method_ = *method;
+    } else if (program_->method_names().size() > 1) {
+      return Bad(where, absl::StrCat("a \"method\" expected, one of ", absl::StrJoin(program_->method_names(), ", ")));
+    }
     std::vector<Datum> args;
     std::vector<Tensor> tensors;
     std::vector<std::string> arg_storages;
@@ -273,7 +286,7 @@ class CaseRunner {
     }
     SMELT_RETURN_IF_ERROR(MoveAll(program_->on_device()));
     const auto begin = std::chrono::steady_clock::now();
-    absl::StatusOr<std::vector<Datum>> result = instance_->Run(args);
+    absl::StatusOr<std::vector<Datum>> result = method_->Run(args);
     latencies_.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
     SMELT_RETURN_IF_ERROR(MoveAll(Device::Cpu()));
     for (const Tensor& t : tensors) SMELT_RETURN_IF_ERROR(t.storage()->MoveTo(Device::Cpu()));
@@ -333,7 +346,7 @@ class CaseRunner {
       report_.alias_variants.push_back("");
       return;
     }
-    const CallStats& s = instance_->last_call();
+    const CallStats& s = method_->last_call();
     report_.kernel_launches += s.kernel_launches;
     report_.library_calls += s.library_calls;
     report_.bytes_copied_back += s.bytes_copied_back;
@@ -658,6 +671,7 @@ class CaseRunner {
   Json doc_;
   double rtol_ = 0, atol_ = 0;
   std::unique_ptr<Instance> instance_;
+  Instance* method_ = nullptr;  // that the present call is of
   bool first_round_ = true;
   int call_ = 0;
   std::map<std::string, std::shared_ptr<Storage>> live_;

@@ -6,6 +6,7 @@
 #ifndef SMELT_RUNTIME_CASE_H_
 #define SMELT_RUNTIME_CASE_H_
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,8 +38,8 @@ struct CaseReport {
   int64_t arena_bytes = 0;                                                // the largest
   // On a device, of all calls of a round: see CallStats.
   int64_t host_steps = 0, bytes_to_host = 0, bytes_to_device = 0, device_waits = 0;
-  std::vector<std::string> alias_variants;  // one per call; "" if it was refused
-  std::vector<StepTime> step_times;
+  std::vector<std::string> alias_variants;                  // one per call; "" if it was refused
+  std::map<std::string, std::vector<StepTime>> step_times;  // by method
 };
 
 // For a program on a device, arguments and states move there before each call, and back for the comparison.

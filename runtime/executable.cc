@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/check.h"
+#include "smelt/core/base/closest_word.h"
 #include "smelt/core/base/out_of_memory.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/runtime/cpu.h"
@@ -155,7 +156,59 @@ absl::StatusOr<std::shared_ptr<const Program>> Executable::Make(std::shared_ptr<
   SMELT_RETURN_IF_ERROR(Annotate(p->FindCustomOperators(), name));
   SMELT_RETURN_IF_ERROR(Annotate(p->Init(), name));
   p->DescribeForCaller();
+  SMELT_RETURN_IF_ERROR(Annotate(p->MakeMethods(), name));
   return std::shared_ptr<const Program>(std::move(p));
+}
+
+absl::Status Executable::MakeMethods() {
+  if (bundle_->methods.empty()) {
+    method_names_ = {bundle_->method.empty() ? kDefaultMethod : bundle_->method};
+    return absl::OkStatus();
+  }
+  for (const auto& m : bundle_->methods) {
+    auto p = std::shared_ptr<Executable>(new Executable());
+    p->container_ = container_;
+    p->options_ = options_;
+    p->own_bundle_ = std::shared_ptr<const fb::BundleT>(own_bundle_, m.get());
+    p->bundle_ = m.get();
+    p->target_ = target_;
+    p->kernels_ = kernels_;
+    p->device_ = device_;
+    p->on_device_ = on_device_;
+    p->image_ = image_;
+    p->library_ = library_;
+    p->prepared_bytes_ = prepared_bytes_;
+    p->method_names_ = {m->method};
+    const std::string where = absl::StrCat("method \"", m->method, "\"");
+    SMELT_RETURN_IF_ERROR(Annotate(p->FindCustomOperators(), where));
+    SMELT_RETURN_IF_ERROR(Annotate(p->Init(), where));
+    p->prepared_bytes_ = nullptr;
+    p->DescribeForCaller();
+    p->bundle_format_ = bundle_format_;
+    p->targets_ = targets_;
+    // Another method may move a state.
+    for (size_t s = 0; s < states_.size(); ++s) p->states_[s].may_move = states_[s].may_move;
+    method_names_.push_back(m->method);
+    methods_.push_back(std::move(p));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Program::NoSuchMethod(absl::string_view name) const {
+  const auto quoted = [](std::string* out, const std::string& name) { absl::StrAppend(out, "\"", name, "\""); };
+  const std::string known = absl::StrJoin(method_names_, ", ", quoted);
+  const std::string meant = ClosestWord(name, method_names_);
+  return absl::NotFoundError(absl::StrCat("the program has no method \"", name, "\"; it has ", known,
+                                          meant.empty() ? "" : absl::StrCat("; did you mean \"", meant, "\"?")));
+}
+
+absl::StatusOr<std::shared_ptr<const Program>> Program::Method(absl::string_view name) const {
+  for (size_t i = 0; i < method_names_.size(); ++i) {
+    if (method_names_[i] != name) continue;
+    if (method_names_.size() == 1) return shared_from_this();
+    return static_cast<const Executable*>(this)->methods()[i];
+  }
+  return NoSuchMethod(name);
 }
 
 absl::StatusOr<std::shared_ptr<const Executable>> Executable::MakeCall(Executable& outer, const fb::BundleT& bundle) {
@@ -218,7 +271,10 @@ absl::Status Executable::FindCustomOperators() {
 absl::Status Executable::ChooseDeviceTarget(Device device) {
   SMELT_ASSIGN_OR_RETURN(device_, ExecutionDevice::Of(device));
   on_device_ = device;
-  if (!bundle_->custom_operators.empty()) {
+  const bool calls_custom_operators =
+      !bundle_->custom_operators.empty() || std::any_of(bundle_->methods.begin(), bundle_->methods.end(),
+                                                        [](const auto& m) { return !m->custom_operators.empty(); });
+  if (calls_custom_operators) {
     return absl::UnimplementedError(absl::StrCat("the model calls operators of its author's own, which do not run on ",
                                                  device.ToString(), "; run it on the CPU"));
   }

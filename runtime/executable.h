@@ -83,7 +83,10 @@ class Executable : public Program {
   static absl::StatusOr<std::shared_ptr<const Program>> Make(std::shared_ptr<const Container> container,
                                                              const ProgramOptions& options);
 
+  // Of a program with several methods: what they have in common.
   const fb::BundleT& bundle() const { return *bundle_; }
+  // The methods of a program that has several; else none.
+  const std::vector<std::shared_ptr<const Executable>>& methods() const { return methods_; }
   const Container& container() const { return *container_; }
   std::shared_ptr<const Container> shared_container() const { return container_; }
   const std::vector<ExecutablePlan>& plans() const { return plans_; }
@@ -120,6 +123,7 @@ class Executable : public Program {
   Executable() = default;
   // Makes a call of an eager-order plan: its kernels are those of `outer`.
   static absl::StatusOr<std::shared_ptr<const Executable>> MakeCall(Executable& outer, const fb::BundleT& bundle);
+  absl::Status MakeMethods();
   absl::Status Init();
   absl::Status ChooseTarget();
   absl::Status ChooseDeviceTarget(Device device);
@@ -133,7 +137,8 @@ class Executable : public Program {
   std::vector<int> Closure(const std::vector<int>& roots) const;
 
   std::shared_ptr<const Container> container_;
-  std::unique_ptr<fb::BundleT> own_bundle_;  // null in a call of an eager-order plan
+  std::shared_ptr<const fb::BundleT> own_bundle_;  // null in a call of an eager-order plan
+  std::vector<std::shared_ptr<const Executable>> methods_;
   const fb::BundleT* bundle_ = nullptr;
   ProgramOptions options_;
   std::shared_ptr<const std::vector<KernelEntry>> kernels_;  // including those of the calls

@@ -63,30 +63,44 @@ absl::StatusOr<std::vector<Datum>> Instance::Run(absl::Span<const Datum> args) {
   return outputs;
 }
 
-Executor::Executor(std::shared_ptr<const Executable> program, const InstanceOptions& options, Generator* random)
+Executor::Executor(std::shared_ptr<const Executable> program, const InstanceOptions& options,
+                   std::shared_ptr<InstanceMemory> memory, Generator* random)
     : program_(std::move(program)),
       bundle_(program_->bundle()),
       pool_(&ThreadPool::Shared()),
       width_(WidthOf(options, program_->options(), *pool_)),
-      host_(pool_, width_),
-      device_(program_->device() != nullptr ? program_->device() : &host_),
+      memory_(std::move(memory)),
+      host_(memory_->host),
+      device_(memory_->device),
       on_host_(device_->is_host()),
       is_inner_(random != nullptr),
+      generator_(memory_->generator),
       random_(random != nullptr ? random : &generator_),
       guard_(options.guard),
-      allocator_(options.guard, device_),
-      states_(*program_, guard_, device_, &allocator_),
+      allocator_(memory_->allocator),
+      states_(memory_->states),
       signature_(*program_),
       sharing_(*program_),
       strides_(*program_, device_),
       written_(*program_, device_),
-      arena_(guard_, device_) {
-  generator_.seed = options.seed;
+      arena_(memory_->arena),
+      in_operator_(memory_->in_operator) {
   status_[1] = CpuHints();
   bound_plans_.resize(program_->plans().size());
   if (options.time_steps) step_times_.resize(program_->plans().size());
   eager_calls_.resize(program_->plans().size());
+  for (const auto& method : program_->methods()) methods_.push_back(std::make_unique<Executor>(method, options, *this));
 }
+
+Executor::Executor(std::shared_ptr<const Executable> program, const InstanceOptions& options, Generator* random)
+    : Executor(
+          program, options,
+          std::make_shared<InstanceMemory>(*program, options.guard, &ThreadPool::Shared(),
+                                           WidthOf(options, program->options(), ThreadPool::Shared()), options.seed),
+          random) {}
+
+Executor::Executor(std::shared_ptr<const Executable> method, const InstanceOptions& options, const Executor& whole)
+    : Executor(std::move(method), options, whole.memory_, nullptr) {}
 
 Executor::~Executor() = default;
 
@@ -94,6 +108,13 @@ absl::Status Executor::Init() {
   if (!on_host_ && guard_ != GuardPages::kNone)
     return absl::InvalidArgumentError("guard pages are for memory of the host");
   return states_.Init();
+}
+
+absl::StatusOr<Instance*> Executor::Method(absl::string_view name) {
+  const std::vector<std::string>& names = program_->method_names();
+  const auto it = std::find(names.begin(), names.end(), name);
+  if (it == names.end()) return program_->Method(name).status();
+  return methods_.empty() ? this : methods_[it - names.begin()].get();
 }
 
 absl::Status Executor::ResetStates() {
@@ -108,6 +129,10 @@ absl::Status Executor::RunInto(absl::Span<const Datum> args, std::vector<Datum>*
 }
 
 absl::Status Executor::Call(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
+  if (!methods_.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("the program has several methods, and the call names none: ",
+                                                   absl::StrJoin(program_->method_names(), ", ")));
+  }
   if (outputs->empty()) outputs->resize(bundle_.outputs.size());
   if (outputs->size() != bundle_.outputs.size()) {
     return absl::InvalidArgumentError(

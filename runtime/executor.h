@@ -90,20 +90,45 @@ struct BoundPlan {
 
 class EagerCalls;
 
+// The parts of an instance that its methods have in common. One call runs at a time, so they share an arena, too.
+struct InstanceMemory {
+  InstanceMemory(const Executable& program, GuardPages guard, ThreadPool* pool, int width, uint64_t seed)
+      : host(pool, width),
+        device(program.device() != nullptr ? program.device() : &host),
+        allocator(guard, device),
+        states(program, guard, device, &allocator),
+        arena(guard, device) {
+    generator.seed = seed;
+  }
+  HostDevice host;
+  const ExecutionDevice* device;  // that runs the program
+  Generator generator;
+  OutputAllocator allocator;
+  StateStore states;
+  Arena arena;
+  bool in_operator = false;  // an operator of the user's own runs, which must not come back here
+};
+
 class Executor : public Instance {
  public:
   // A call of an eager-order program draws from its instance's generator, `random`.
   Executor(std::shared_ptr<const Executable> program, const InstanceOptions& options, Generator* random = nullptr);
+  // The part of the instance `whole` for one method.
+  Executor(std::shared_ptr<const Executable> method, const InstanceOptions& options, const Executor& whole);
   ~Executor() override;
   absl::Status Init();
 
   absl::Status RunInto(absl::Span<const Datum> args, std::vector<Datum>* outputs) override;
+  absl::StatusOr<Instance*> Method(absl::string_view name) override;
   Tensor state(int index) const override { return states_.tensors()[index]; }
   absl::Status ResetStates() override;
   std::vector<StepTime> step_times() const override;
   void Seed(uint64_t seed) override { generator_ = Generator{seed, 0}; }
 
  private:
+  Executor(std::shared_ptr<const Executable> program, const InstanceOptions& options,
+           std::shared_ptr<InstanceMemory> memory, Generator* random);
+
   // --- classify.cc ---
   bool PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> args, std::string* why) const;
   absl::StatusOr<int> ChoosePlan(absl::Span<const Datum> args);
@@ -197,20 +222,22 @@ class Executor : public Instance {
   const fb::BundleT& bundle_;
   ThreadPool* pool_;
   int width_;
-  HostDevice host_;
+  std::shared_ptr<InstanceMemory> memory_;
+  std::vector<std::unique_ptr<Executor>> methods_;
+  HostDevice& host_;
   const ExecutionDevice* device_;
   const bool on_host_;
   const bool is_inner_;  // a call of an eager-order program
-  Generator generator_;
+  Generator& generator_;
   Generator* random_;
   GuardPages guard_;
-  OutputAllocator allocator_;
-  StateStore states_;
+  OutputAllocator& allocator_;
+  StateStore& states_;
   Signature signature_;
   ArgumentSharing sharing_;
   ArgumentStrides strides_;
   WrittenMemory written_;
-  Arena arena_;
+  Arena& arena_;
 
   // The values of the current call.
   std::vector<Register> registers_;
@@ -225,7 +252,7 @@ class Executor : public Instance {
     std::vector<int64_t> origin;                    // by slot: base - start of its storage, bytes
     std::vector<uint8_t> adopted;                   // by output: computed directly into the caller's tensor
   } slots_;
-  bool in_operator_ = false;  // an operator of the user's own runs, which must not come back here
+  bool& in_operator_;
   int64_t status_[8] = {};
   // On a device: eight words for each step of the plan that runs.
   std::shared_ptr<Storage> status_words_;

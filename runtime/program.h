@@ -9,8 +9,16 @@
 // geometry it changes (t_, resize_) have another geometry afterwards. Outputs share memory with arguments, buffers and
 // each other as they would in PyTorch, and an output that is an argument is the same tensor.
 //
+// A bundle may hold several methods: programs that have weights, buffers and kernels in common. The program and the
+// instance of a method are a Program and an Instance like those of a bundle with one:
+//
+//   SMELT_ASSIGN_OR_RETURN(Instance* prefill, instance->Method("prefill"));
+//   SMELT_ASSIGN_OR_RETURN(Instance* decode, instance->Method("decode"));
+//   prefill->Run({prompt});   // fills a cache that is a buffer of the model
+//   decode->Run({token});     // finds it there
+//
 // A Program is immutable and shared by threads. An Instance owns everything that changes (buffers, working memory, the
-// random generator) and is used by one caller at a time. Loading verifies the bundle's header, metadata and code; the
+// random generator) and is used by one caller at a time, whichever of its methods are called. Loading verifies the bundle's header, metadata and code; the
 // weights are mapped and read when they are needed. Nothing in a bundle executes before the first Run. Running a bundle
 // runs its code, so run only bundles whose origin you trust.
 #ifndef SMELT_RUNTIME_PROGRAM_H_
@@ -104,7 +112,7 @@ struct StateInfo {
 
 class Instance;
 
-class Program {
+class Program : public std::enable_shared_from_this<Program> {
  public:
   // Loads a bundle. Error codes: kNotFound, kPermissionDenied; kDataLoss (not a bundle, truncated, corrupt),
   // kInvalidArgument (a graph); kUnimplemented (a newer format); kFailedPrecondition (no target of the bundle fits this
@@ -132,16 +140,23 @@ class Program {
   int bundle_format() const { return bundle_format_; }
   int64_t packed_weight_bytes() const;  // memory that packing took so far
 
+  // The names of the methods; of a program with one: "forward", unless the bundle names it.
+  const std::vector<std::string>& method_names() const { return method_names_; }
+  // Returns the program of one method, with its arguments and results; the states are those of all methods. A program
+  // with several methods has no arguments and results itself. kNotFound lists the methods.
+  absl::StatusOr<std::shared_ptr<const Program>> Method(absl::string_view name) const;
+
  protected:
   friend class Instance;
   Program() = default;
+  absl::Status NoSuchMethod(absl::string_view name) const;
 
   std::string model_name_, target_;
   std::vector<ArgInfo> args_;
   std::vector<ResultInfo> results_;
   std::vector<StateInfo> states_;
   Structure argument_structure_, result_structure_;
-  std::vector<std::string> targets_;
+  std::vector<std::string> targets_, method_names_;
   int bundle_format_ = 0;
   Device on_device_;
 };
@@ -189,7 +204,8 @@ class Instance {
   // Runs the model. Allocates nothing but the outputs for sizes that occurred before. On a device it returns when the
   // results are there; calls on one device run one after the other.
   //
-  // kInvalidArgument: the arguments do not fit the model's signature. kFailedPrecondition: PyTorch would refuse the
+  // kInvalidArgument: the arguments do not fit the model's signature, or there are several methods and this is the
+  // instance of all. kFailedPrecondition: PyTorch would refuse the
   // call too, or the bundle has no plan for this way of sharing memory. Both are returned before anything is written,
   // except if they depend on the data. Then small writes (64 KiB) are undone; for larger ones the message names the
   // arguments that may have been written. kResourceExhausted: there is not enough memory for the call; nothing was
@@ -208,6 +224,11 @@ class Instance {
   virtual std::vector<StepTime> step_times() const = 0;
 
   const CallStats& last_call() const { return stats_; }
+
+  // Returns the instance's part for one method, which lives as long as the instance. All parts have the same states and
+  // generator: Run, RunInto, last_call and step_times are of the method, everything else is of the instance. If there
+  // is one method, it is the instance itself. kNotFound lists the methods.
+  virtual absl::StatusOr<Instance*> Method(absl::string_view name) = 0;
 
   // Returns the state's own tensor, whose storage is the instance's. The caller must not write a parameter that no call
   // writes.

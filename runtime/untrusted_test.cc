@@ -344,7 +344,7 @@ TEST(UntrustedTest, ErrorsNameThePlaceAndTheField) {
               HasSubstr("block 0 is entered from two places"));
   EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.storages[1]->is_mutated = false; }),
               HasSubstr("not marked as mutated"));
-  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.format = 2; }), HasSubstr("has bundle format 2"));
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.format = 3; }), HasSubstr("has bundle format 3"));
 }
 
 TEST(UntrustedTest, MetadataThatRefersToTheSameBytesOverAndOverIsRefused) {

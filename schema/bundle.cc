@@ -24,7 +24,7 @@ constexpr int64_t kMaxMetadataBytes = int64_t{1} << 30;
 constexpr int kMaxBlockDepth = 64;
 constexpr int kMaxRank = 64;
 // Bundle > Plan > Block > Step > Launch, or > Convention > layer > entry: 6 deep, and twice that if a plan holds the
-// calls of an eager-order program.
+// calls of an eager-order program. A method is one more.
 constexpr int kMaxTableDepth = 16;
 // The alignment that the writer uses. Elements of every dtype are then aligned.
 constexpr int64_t kStorageAlignment = 64;
@@ -90,7 +90,8 @@ class StringLists {
       return Count(t, fb::TargetCode::VT_FEATURES, &fb::TargetCode::features);
     };
     return Each(b, fb::Bundle::VT_TARGETS, &fb::Bundle::targets, target) &&
-           Each(b, fb::Bundle::VT_PLANS, &fb::Bundle::plans, [&](const fb::Plan& p) { return Plan(p); });
+           Each(b, fb::Bundle::VT_PLANS, &fb::Bundle::plans, [&](const fb::Plan& p) { return Plan(p); }) &&
+           Each(b, fb::Bundle::VT_METHODS, &fb::Bundle::methods, [&](const fb::Bundle& m) { return Bundle(m); });
   }
   bool Plan(const fb::Plan& p) {
     const auto block = [&](const fb::Block& b) {
@@ -125,17 +126,21 @@ class UnpackBudget {
  public:
   explicit UnpackBudget(size_t bytes)
       : left_(static_cast<int64_t>(bytes) * 16 + (1 << 20)),
-        plans_left_(static_cast<int64_t>(bytes) * 64 + (1 << 24)) {}
+        plans_left_(static_cast<int64_t>(bytes) * 64 + (1 << 24)),
+        methods_left_(static_cast<int64_t>(bytes) * 64 + (1 << 26)) {}
   bool exhausted() const { return left_ < 0; }
   bool plans_exhausted() const { return plans_left_ < 0; }
+  bool methods_exhausted() const { return methods_left_ < 0; }
   bool misaligned() const { return misaligned_; }
 
-  void Add(const fb::Bundle& b) {
+  // `shared_states`: the storages and states of the bundle that `b` is a method of.
+  void Add(const fb::Bundle& b, int64_t shared_states = 0) {
     Table();
     // A loaded plan lists the expressions that it needs, and has a few bytes of each argument, symbol and state.
     const auto size = [](const auto* list) { return list == nullptr ? int64_t{0} : int64_t{list->size()}; };
-    plans_left_ -= size(b.plans()) * (8 * size(b.exprs()) + 64 * size(b.args()) +
-                                      16 * (size(b.symbols()) + size(b.storages()) + size(b.states())));
+    const int64_t num_states = size(b.storages()) + size(b.states()) + shared_states;
+    plans_left_ -=
+        size(b.plans()) * (8 * size(b.exprs()) + 64 * size(b.args()) + 16 * (size(b.symbols()) + num_states));
     if (plans_exhausted()) return;
     Str(b.model_name());
     Vec(b.exprs());
@@ -152,12 +157,18 @@ class UnpackBudget {
     for (const auto* structure : {b.argument_structure(), b.result_structure()}) {
       Each(structure, [&](const fb::StructureNode& n) { Str(n.key()), Str(n.type()); });
     }
+    const int64_t before_states = left_;
     Each(b.storages(), [](const fb::StateStorage&) {});
     Each(b.states(), [&](const fb::StateTensor& s) {
       Str(s.name());
       Vec(s.sizes());
       Vec(s.strides());
     });
+    // Each method gets a copy of the states.
+    const int64_t copied = before_states - left_, methods = size(b.methods());
+    if (methods > 0 && copied > methods_left_ / methods) methods_left_ = -1;
+    if (exhausted() || methods_exhausted()) return;
+    methods_left_ -= copied * methods;
     Each(b.kernels(), [&](const fb::Kernel& k) {
       Str(k.key());
       Str(k.spec());
@@ -179,6 +190,8 @@ class UnpackBudget {
       Each(o.args(), [&](const fb::CustomArgument& a) { Str(a.name()); });
       Each(o.results(), [&](const fb::CustomResult& r) { Str(r.name()), Vec(r.shares()); });
     });
+    Str(b.method());
+    Each(b.methods(), [&](const fb::Bundle& m) { Add(m, num_states); });
   }
 
  private:
@@ -259,7 +272,7 @@ class UnpackBudget {
     }
   }
 
-  int64_t left_, plans_left_;
+  int64_t left_, plans_left_, methods_left_;
   bool misaligned_ = false;
 };
 
@@ -302,16 +315,16 @@ absl::Status EachOf(const std::vector<T>& items, absl::string_view what, F verif
 
 class Verifier {
  public:
-  // `kernels` are those that launches refer to: the bundle's own, or those of the bundle that it is a call of.
-  Verifier(const fb::BundleT& b, const Container* c, const std::vector<std::unique_ptr<fb::KernelT>>& kernels)
-      : b_(b), c_(c), kernels_(kernels) {}
+  Verifier(const fb::BundleT& b, const Container* c)
+      : b_(b), c_(c), part_(Part::kWhole), kernels_(b.kernels), storages_(b.storages), states_(b.states) {}
 
   absl::Status Run() {
-    if (b_.format > kBundleFormat) {
+    if (b_.format > kMethodsFormat) {
       return absl::UnimplementedError(
-          absl::StrCat("has bundle format ", b_.format, "; this program reads up to ", kBundleFormat));
+          absl::StrCat("has bundle format ", b_.format, "; this program reads up to ", kMethodsFormat));
     }
     if (b_.format < 1) return Bad("bundle format is 0");
+    SMELT_RETURN_IF_ERROR(Methods());
     if (b_.abi != kKernelAbi) {
       return absl::UnimplementedError(absl::StrCat("has kernel ABI ", b_.abi, "; this program has ", kKernelAbi));
     }
@@ -336,10 +349,51 @@ class Verifier {
     SMELT_RETURN_IF_ERROR(EachOf(b_.targets, "target", [&](const auto& t) { return Target(*t); }));
     SMELT_RETURN_IF_ERROR(
         EachOf(b_.custom_operators, "custom operator", [&](const auto& o) { return CustomOperator(*o); }));
-    return EachOf(b_.plans, "plan", [&](const auto& p) { return Plan(*p); });
+    SMELT_RETURN_IF_ERROR(EachOf(b_.plans, "plan", [&](const auto& p) { return Plan(*p); }));
+    for (const auto& m : b_.methods) {
+      SMELT_RETURN_IF_ERROR(
+          Annotate(Verifier(*m, *this, Part::kMethod).Run(), absl::StrCat("method \"", m->method, "\"")));
+    }
+    return absl::OkStatus();
   }
 
  private:
+  enum class Part {
+    kWhole,
+    kMethod,  // of a bundle, whose kernels, storages and states it uses
+    kCall,    // of an eager-order program: it uses its kernels, and has no states
+  };
+  Verifier(const fb::BundleT& b, const Verifier& outer, Part part)
+      : b_(b),
+        c_(nullptr),
+        part_(part),
+        kernels_(outer.kernels_),
+        storages_(part == Part::kMethod ? outer.storages_ : b.storages),
+        states_(part == Part::kMethod ? outer.states_ : b.states) {}
+
+  // Checks that the bundle is one program, or several that have none of what is the bundle's.
+  absl::Status Methods() const {
+    if (!b_.method.empty() && !IsMethodName(b_.method)) return Bad("the method's name is no identifier");
+    if ((b_.format == kMethodsFormat) != !b_.methods.empty())
+      return Bad(absl::StrCat("has bundle format ", b_.format, " and ", b_.methods.size(), " methods"));
+    if (b_.methods.empty()) return absl::OkStatus();
+    if (part_ != Part::kWhole) return Bad("has methods inside a method or a call");
+    if (!b_.plans.empty() || !b_.exprs.empty() || !b_.symbols.empty() || !b_.args.empty() || !b_.outputs.empty() ||
+        !b_.custom_operators.empty() || !b_.method.empty()) {
+      return Bad("has methods beside a program of its own");
+    }
+    std::vector<absl::string_view> names;
+    for (const auto& m : b_.methods) {
+      if (!IsMethodName(m->method)) return Bad("the name of a method is no identifier");
+      if (!m->storages.empty() || !m->states.empty() || !m->kernels.empty() || !m->targets.empty())
+        return Bad("a method has states or kernels of its own");
+      names.push_back(m->method);
+    }
+    std::sort(names.begin(), names.end());
+    if (std::adjacent_find(names.begin(), names.end()) != names.end()) return Bad("two methods have one name");
+    return absl::OkStatus();
+  }
+
   absl::Status Expr(int e, absl::string_view what) const {
     return InRange(e, b_.exprs.size(), absl::StrCat(what, " (expression)"));
   }
@@ -386,7 +440,7 @@ class Verifier {
     if (s.min > s.max) return Bad(absl::StrCat(s.name, ": its range is empty"));
     if (s.scale == 0) return Bad(absl::StrCat(s.name, ": scale is 0"));
     if (s.source == S::Data) return absl::OkStatus();
-    if (s.source == S::StateOffset) return InRange(s.arg, b_.states.size(), absl::StrCat(s.name, ": state"));
+    if (s.source == S::StateOffset) return InRange(s.arg, states_.size(), absl::StrCat(s.name, ": state"));
     SMELT_RETURN_IF_ERROR(InRange(s.arg, b_.args.size(), absl::StrCat(s.name, ": argument")));
     const fb::ArgDefT& a = *b_.args[s.arg];
     if (s.source == S::ArgInt) {
@@ -462,17 +516,21 @@ class Verifier {
   }
 
   // An instance copies storages that are written. Storages that share bytes would take memory as often as they are
-  // listed.
+  // listed. Equal ones that no call writes are mapped and may lie at one place.
   absl::Status StoragesAreApart() const {
     if (c_ == nullptr) return absl::OkStatus();
     std::vector<int> order;
-    for (size_t i = 0; i < b_.storages.size(); ++i) {
-      if (b_.storages[i]->bytes > 0) order.push_back(static_cast<int>(i));
+    for (size_t i = 0; i < storages_.size(); ++i) {
+      if (storages_[i]->bytes > 0) order.push_back(static_cast<int>(i));
     }
-    const auto place = [&](int i) { return std::pair(b_.storages[i]->segment, b_.storages[i]->segment_offset); };
+    const auto place = [&](int i) { return std::pair(storages_[i]->segment, storages_[i]->segment_offset); };
     std::sort(order.begin(), order.end(), [&](int a, int b) { return place(a) < place(b); });
     for (size_t i = 1; i < order.size(); ++i) {
-      const fb::StateStorageT &before = *b_.storages[order[i - 1]], &s = *b_.storages[order[i]];
+      const fb::StateStorageT &before = *storages_[order[i - 1]], &s = *storages_[order[i]];
+      if (before.segment == s.segment && before.segment_offset == s.segment_offset && before.bytes == s.bytes &&
+          !before.is_mutated && !s.is_mutated) {
+        continue;
+      }
       if (before.segment == s.segment && before.bytes > s.segment_offset - before.segment_offset) {
         return Bad(absl::StrCat("state storages ", order[i - 1], " and ", order[i], " share bytes"));
       }
@@ -485,7 +543,7 @@ class Verifier {
     const std::string who = absl::StrCat("\"", s.name, "\"");
     if (s.kind > fb::StateKind::MAX) return Bad(absl::StrCat(who, ": its kind is unknown"));
     SMELT_RETURN_IF_ERROR(DTypeOf(s.dtype));
-    SMELT_RETURN_IF_ERROR(Annotate(InRange(s.storage, b_.storages.size(), "storage"), who));
+    SMELT_RETURN_IF_ERROR(Annotate(InRange(s.storage, storages_.size(), "storage"), who));
     if (s.sizes.size() != s.strides.size() || s.sizes.size() > kMaxRank) return Bad(absl::StrCat(who, ": bad rank"));
     // Checks the bounds, counted in elements, with checked arithmetic, also for a tensor without elements, where a size
     // of 0 counts as 1. A tensor with strides of 0 has more elements than its storage.
@@ -504,7 +562,7 @@ class Verifier {
         return Bad(absl::StrCat(who, ": its geometry overflows"));
       }
     }
-    const int64_t limit = b_.storages[s.storage]->bytes / item;
+    const int64_t limit = storages_[s.storage]->bytes / item;
     if (empty ? s.offset < 0 || s.offset > INT64_MAX / 16 : low < 0 || high >= limit) {
       return Bad(absl::StrCat(who, ": it reaches elements ", low, " to ", high, " of storage ", s.storage,
                               ", which has ", limit));
@@ -596,8 +654,8 @@ class Verifier {
       if (b_.args[a]->kind != fb::ArgKind::Tensor) return Bad(absl::StrCat("written argument ", a, " is no tensor"));
     }
     for (int s : p.written_states) {
-      SMELT_RETURN_IF_ERROR(InRange(s, b_.storages.size(), "written state"));
-      if (!b_.storages[s]->is_mutated) return Bad(absl::StrCat("written state ", s, " is not marked as mutated"));
+      SMELT_RETURN_IF_ERROR(InRange(s, storages_.size(), "written state"));
+      if (!storages_[s]->is_mutated) return Bad(absl::StrCat("written state ", s, " is not marked as mutated"));
     }
     if (!p.result_rule.empty()) SMELT_RETURN_IF_ERROR(VerifyLayoutRule(p.result_rule, b_.args.size()));
     if (p.blocks.empty()) return Bad("it has no block");
@@ -620,13 +678,12 @@ class Verifier {
   }
 
   absl::Status Eager(const fb::EagerProgramT& e) {
-    if (&kernels_ != &b_.kernels) return Bad("a call that holds an eager-order program itself");
+    if (part_ == Part::kCall) return Bad("a call that holds an eager-order program itself");
     if (e.num_values < 0 || e.num_values > 1 << 24 || e.num_values / 16 > Definitions(e)) {
       return Bad(absl::StrCat("it has ", e.num_values, " values for ", Definitions(e), " definitions"));
     }
-    for (int s : e.resized_states) SMELT_RETURN_IF_ERROR(InRange(s, b_.states.size(), "resized state"));
-    if (e.args.size() != b_.args.size() || e.states.size() != b_.states.size() ||
-        e.outputs.size() != b_.outputs.size()) {
+    for (int s : e.resized_states) SMELT_RETURN_IF_ERROR(InRange(s, states_.size(), "resized state"));
+    if (e.args.size() != b_.args.size() || e.states.size() != states_.size() || e.outputs.size() != b_.outputs.size()) {
       return Bad("its arguments, states and outputs are not the signature's");
     }
     SMELT_RETURN_IF_ERROR(Values(e, e.args, "argument's value"));
@@ -634,7 +691,7 @@ class Verifier {
     for (int v : e.outputs) SMELT_RETURN_IF_ERROR(InRange(v, e.num_values, "output's value"));
     SMELT_RETURN_IF_ERROR(EachOf(e.tensors, "tensor", [&](const auto& t) {
       SMELT_RETURN_IF_ERROR(InRange(t->value, e.num_values, "value"));
-      SMELT_RETURN_IF_ERROR(InRange(t->storage, b_.storages.size(), "storage"));
+      SMELT_RETURN_IF_ERROR(InRange(t->storage, storages_.size(), "storage"));
       SMELT_RETURN_IF_ERROR(DTypeOf(t->dtype));
       if (t->sizes.size() > kMaxRank) return Bad("bad rank");
       int64_t bytes = ItemSize(static_cast<DType>(t->dtype));
@@ -645,14 +702,14 @@ class Verifier {
           return Bad("a size is out of range");
         }
       }
-      return empty || bytes <= b_.storages[t->storage]->bytes ? absl::OkStatus() : Bad("it is larger than its storage");
+      return empty || bytes <= storages_[t->storage]->bytes ? absl::OkStatus() : Bad("it is larger than its storage");
     }));
     SMELT_RETURN_IF_ERROR(EachOf(e.calls, "call", [&](const auto& c) {
       if (!c->storages.empty() || !c->states.empty() || !c->kernels.empty() || !c->targets.empty() ||
           !c->custom_operators.empty() || c->plans.size() != 1) {
         return Bad("a call has one plan, and no states, kernels and operators of its own");
       }
-      return Verifier(*c, nullptr, b_.kernels).Run();
+      return Verifier(*c, *this, Part::kCall).Run();
     }));
     if (e.blocks.empty()) return Bad("it has no block");
     entered_.assign(e.blocks.size(), false);
@@ -842,8 +899,8 @@ class Verifier {
     }
     if (c.mutated != nullptr) {
       SMELT_RETURN_IF_ERROR(EachOf(c.mutated->inputs, "mutated input", [&](const auto& m) {
-        SMELT_RETURN_IF_ERROR(InRange(m->arg, m->is_state ? b_.states.size() : inner, "index"));
-        if (m->is_state && !b_.storages[b_.states[m->arg]->storage]->is_mutated) {
+        SMELT_RETURN_IF_ERROR(InRange(m->arg, m->is_state ? states_.size() : inner, "index"));
+        if (m->is_state && !storages_[states_[m->arg]->storage]->is_mutated) {
           return Bad(absl::StrCat("the storage of state ", m->arg, " is not marked as mutated"));
         }
         if (!m->is_state && ArgOfInner(m->arg).kind != fb::ArgKind::Tensor) return Bad("it is no tensor");
@@ -875,8 +932,8 @@ class Verifier {
         case K::IsArg:
           return InRange(o->index, b_.args.size(), "argument");
         case K::IsState:
-          SMELT_RETURN_IF_ERROR(InRange(o->index, b_.states.size(), "state"));
-          return b_.storages[b_.states[o->index]->storage]->is_mutated
+          SMELT_RETURN_IF_ERROR(InRange(o->index, states_.size(), "state"));
+          return storages_[states_[o->index]->storage]->is_mutated
                      ? absl::OkStatus()
                      : Bad("the state it hands out is not marked as mutated");
         case K::AliasOfArg:
@@ -888,8 +945,8 @@ class Verifier {
           if (slot < 0 || slot >= static_cast<int>(p.slots.size())) return absl::OkStatus();  // reported with the view
           const fb::SlotT& s = *p.slots[slot];
           if (s.kind == fb::SlotKind::Arena) return Bad("it lives in the arena, which the next call overwrites");
-          if (s.kind == fb::SlotKind::StateStorage && s.index >= 0 && s.index < static_cast<int>(b_.storages.size()) &&
-              !b_.storages[s.index]->is_mutated) {
+          if (s.kind == fb::SlotKind::StateStorage && s.index >= 0 && s.index < static_cast<int>(storages_.size()) &&
+              !storages_[s.index]->is_mutated) {
             return Bad("the state it lives in is not marked as mutated");
           }
           return absl::OkStatus();
@@ -920,7 +977,7 @@ class Verifier {
                    ? absl::OkStatus()
                    : Bad(absl::StrCat("argument ", s.index, " is no tensor"));
       case K::StateStorage:
-        return InRange(s.index, b_.storages.size(), "storage");
+        return InRange(s.index, storages_.size(), "storage");
       case K::Arena:
         SMELT_RETURN_IF_ERROR(Expr(s.offset, "offset"));
         SMELT_RETURN_IF_ERROR(Expr(s.bytes, "bytes"));
@@ -941,7 +998,7 @@ class Verifier {
   absl::Status Written(const fb::PlanT& p, int v, absl::string_view what) const {
     SMELT_RETURN_IF_ERROR(View(p, v, what));
     const fb::SlotT& s = *p.slots[p.views[v]->slot];
-    if (s.kind == fb::SlotKind::StateStorage && !b_.storages[s.index]->is_mutated) {
+    if (s.kind == fb::SlotKind::StateStorage && !storages_[s.index]->is_mutated) {
       return Bad(absl::StrCat(what, " ", v, " lies in state storage ", s.index, ", which is not marked as mutated"));
     }
     return absl::OkStatus();
@@ -1139,7 +1196,11 @@ class Verifier {
 
   const fb::BundleT& b_;
   const Container* c_;
+  const Part part_;
+  // Those that plans refer to.
   const std::vector<std::unique_ptr<fb::KernelT>>& kernels_;
+  const std::vector<std::unique_ptr<fb::StateStorageT>>& storages_;
+  const std::vector<std::unique_ptr<fb::StateTensorT>>& states_;
   std::vector<bool> depends_on_data_;
   // The state of the plan that is being verified.
   std::vector<int> first_outer_;  // by inner argument: the first outer one
@@ -1170,6 +1231,7 @@ absl::StatusOr<std::unique_ptr<fb::BundleT>> DecodeBundle(absl::Span<const uint8
   budget.Add(*root);
   if (budget.exhausted()) return Bad("the metadata refers to the same bytes over and over");
   if (budget.plans_exhausted()) return Bad("the metadata has more plans than expressions and arguments allow");
+  if (budget.methods_exhausted()) return Bad("the metadata has more methods than its states allow");
   if (budget.misaligned()) return Bad("elements of a vector in the metadata are not aligned");
   return std::unique_ptr<fb::BundleT>(root->UnPack());
 }
@@ -1217,10 +1279,11 @@ bool IsWhole(const fb::BundleT& bundle) {
   bool whole = Complete(bundle.symbols) && Complete(bundle.args) && Complete(bundle.outputs) &&
                Complete(bundle.storages) && Complete(bundle.states) && Complete(bundle.plans) &&
                Complete(bundle.kernels) && Complete(bundle.targets) && Complete(bundle.argument_structure) &&
-               Complete(bundle.result_structure) && Complete(bundle.custom_operators);
+               Complete(bundle.result_structure) && Complete(bundle.custom_operators) && Complete(bundle.methods);
   for (const auto& o : bundle.custom_operators) whole = whole && Complete(o->args) && Complete(o->results);
   for (size_t i = 0; whole && i < bundle.plans.size(); ++i) whole = IsWhole(*bundle.plans[i]);
   for (size_t i = 0; whole && i < bundle.targets.size(); ++i) whole = Complete(bundle.targets[i]->kernels);
+  for (size_t i = 0; whole && i < bundle.methods.size(); ++i) whole = IsWhole(*bundle.methods[i]);
   return whole;
 }
 
@@ -1228,7 +1291,13 @@ bool IsWhole(const fb::BundleT& bundle) {
 
 absl::Status VerifyBundle(const fb::BundleT& bundle, const Container* container) {
   if (!IsWhole(bundle)) return Bad("a table is missing where one is listed");
-  return Verifier(bundle, container, bundle.kernels).Run();
+  return Verifier(bundle, container).Run();
+}
+
+bool IsMethodName(absl::string_view name) {
+  const auto is_letter = [](char c) { return absl::ascii_isalpha(c) || c == '_'; };
+  return !name.empty() && name.size() <= 100 && is_letter(name[0]) &&
+         std::all_of(name.begin(), name.end(), [&](char c) { return is_letter(c) || absl::ascii_isdigit(c); });
 }
 
 absl::StatusOr<std::unique_ptr<fb::BundleT>> LoadBundle(const Container& container) {
@@ -1237,6 +1306,10 @@ absl::StatusOr<std::unique_ptr<fb::BundleT>> LoadBundle(const Container& contain
   SMELT_ASSIGN_OR_RETURN(std::unique_ptr<fb::BundleT> bundle,
                          Annotate(DecodeBundle(container.bytes(metadata)), container.name()));
   SMELT_RETURN_IF_ERROR(Annotate(VerifyBundle(*bundle, &container), container.name()));
+  for (const auto& m : bundle->methods) {
+    for (const auto& s : bundle->storages) m->storages.push_back(std::make_unique<fb::StateStorageT>(*s));
+    for (const auto& s : bundle->states) m->states.push_back(std::make_unique<fb::StateTensorT>(*s));
+  }
   return bundle;
 }
 

@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "smelt/schema/bundle_generated.h"
 #include "smelt/schema/container.h"
@@ -23,6 +24,10 @@ namespace smelt {
 
 // Raised when an old reader would misread a new file.
 inline constexpr uint32_t kBundleFormat = 1;
+// Of a bundle with several methods, which readers of format 1 cannot run.
+inline constexpr uint32_t kMethodsFormat = 2;
+// The name of a bundle's only method where the bundle does not say.
+inline constexpr char kDefaultMethod[] = "forward";
 // The calling convention of kernels (fuser/kernel_spec.h).
 inline constexpr uint32_t kKernelAbi = 1;
 
@@ -43,7 +48,11 @@ inline size_t OperandsOf(fb::NumberFunction f) {
   return f == fb::NumberFunction::Float || f >= fb::NumberFunction::neg ? 1 : 2;
 }
 
-// Decodes and verifies the container's metadata.
+// Returns whether a method can have this name: that of a function in C++ and in Python, of at most 100 characters.
+bool IsMethodName(absl::string_view name);
+
+// Decodes and verifies the container's metadata. Each method then has a copy of the bundle's states and storages, so
+// that it can be read as a bundle of its own, but for the kernels.
 absl::StatusOr<std::unique_ptr<fb::BundleT>> LoadBundle(const Container& container);
 
 }  // namespace smelt

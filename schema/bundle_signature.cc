@@ -323,7 +323,12 @@ std::vector<uint8_t> EffectsOnArguments(const fb::BundleT& bundle) {
 std::vector<bool> StatesThatMayMove(const fb::BundleT& bundle) {
   constexpr uint8_t kResized = static_cast<uint8_t>(fb::MutationKind::Resized);
   std::vector<bool> storages(bundle.storages.size(), false), out;
-  for (const auto& p : bundle.plans) {
+  std::vector<const fb::PlanT*> plans;
+  for (const auto& p : bundle.plans) plans.push_back(p.get());
+  for (const auto& m : bundle.methods) {
+    for (const auto& p : m->plans) plans.push_back(p.get());
+  }
+  for (const fb::PlanT* p : plans) {
     if (p->convention->mutated) {
       for (const auto& m : p->convention->mutated->inputs) {
         if (m->is_state && (m->flags & kResized)) storages[bundle.states[m->arg]->storage] = true;

@@ -8,12 +8,16 @@ fail() { echo "$1"; failed=1; }
 
 models=0
 total=0
-for file in *.pt2 *.ir *.safetensors *.txt scenarios/*; do
+for file in *.pt2 *.ir *.safetensors *.txt methods/* scenarios/*; do
   [ -e "$file" ] || continue
   size=$(stat -L -c %s "$file")
   total=$((total + size))
   [ "$size" -lt 4000000 ] || fail "$file has $size bytes: at most 4,000,000 are allowed"
   case "$file" in
+    methods/*.pt2)
+      models=$((models + 1))
+      [ -e "${file%.*.pt2}.case.safetensors" ] || fail "$file has no case beside it"
+      ;;
     *.pt2 | *.ir)
       models=$((models + 1))
       [ -e "${file%.*}.case.safetensors" ] || fail "$file has no case beside it"

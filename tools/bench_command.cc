@@ -272,6 +272,8 @@ int RunBench(const CommandLine& line) {
   auto program = Program::Load(line.positional()[0], {.threads = static_cast<int>(threads)});
   if (!program.ok())
     return fail(WithHowToCompile(program.status(), line.positional()[0]), LoadExitCodeOf(program.status()));
+  program = ChosenMethod(*program, line);
+  if (!program.ok()) return fail(program.status(), kExitUsage);
   std::vector<Row> rows;
   const auto run = [&]() -> absl::Status {
     SMELT_ASSIGN_OR_RETURN(const auto maker, ArgumentMaker::Create(line.positional()[0], *program, source));

@@ -14,6 +14,7 @@
 #include "smelt/codegen/kernel_key.h"
 #include "smelt/codegen/key_difference.h"
 #include "smelt/codegen/target.h"
+#include "smelt/core/base/closest_word.h"
 #include "smelt/runtime/json_text.h"
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/exit_codes.h"

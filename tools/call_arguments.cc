@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "smelt/core/base/closest_word.h"
 #include "smelt/core/base/out_of_memory.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/dtype.h"
@@ -289,6 +290,19 @@ SymbolSizes ArgumentSource::FirstSizes() const {
   return out;
 }
 
+absl::StatusOr<std::shared_ptr<const Program>> ChosenMethod(const std::shared_ptr<const Program>& program,
+                                                            const CommandLine& line) {
+  const std::vector<std::string>& names = program->method_names();
+  if (!line.Has("method")) {
+    if (names.size() == 1) return program;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the bundle has the methods ", ListOf(names), ": --method=NAME expected"));
+  }
+  auto method = program->Method(line.Get("method"));
+  if (method.ok()) return method;
+  return absl::InvalidArgumentError(absl::StrCat("--method=", line.Get("method"), ": ", method.status().message()));
+}
+
 absl::StatusOr<ArgumentSource> ReadArgumentSource(const CommandLine& line) {
   ArgumentSource out;
   out.files = line.GetAll("inputs");
@@ -381,6 +395,12 @@ absl::StatusOr<std::unique_ptr<ArgumentMaker>> ArgumentMaker::Create(const std::
   if (source.seed || !source.sizes.empty()) {
     SMELT_ASSIGN_OR_RETURN(const std::shared_ptr<const Container> file, Container::Open(bundle, ContentKind::kBundle));
     SMELT_ASSIGN_OR_RETURN(maker->bundle_, LoadBundle(*file));
+    for (std::unique_ptr<fb::BundleT>& m : maker->bundle_->methods) {
+      if (m->method != maker->program_->method_names()[0]) continue;
+      std::unique_ptr<fb::BundleT> method = std::move(m);
+      maker->bundle_ = std::move(method);
+      break;
+    }
     std::vector<std::string> symbols;
     for (const auto& s : maker->bundle_->symbols) {
       if (s->source == fb::SymbolSource::ArgSize || s->source == fb::SymbolSource::ArgInt) symbols.push_back(s->name);

@@ -38,6 +38,11 @@ struct ArgumentSource {
 // InvalidArgument is wrong usage.
 absl::StatusOr<ArgumentSource> ReadArgumentSource(const CommandLine& line);
 
+// Returns the program of the method that --method names, or the program itself if it has one method. InvalidArgument
+// lists the methods.
+absl::StatusOr<std::shared_ptr<const Program>> ChosenMethod(const std::shared_ptr<const Program>& program,
+                                                            const CommandLine& line);
+
 // "x", or "d.k" for d["k"]: where the caller has an argument.
 const std::string& CallerName(const ArgInfo& arg);
 
@@ -49,7 +54,8 @@ absl::StatusOr<Datum> ParseValue(const ArgInfo& arg, absl::string_view text);
 
 class ArgumentMaker {
  public:
-  // Reads the files. InvalidArgument: an argument is named that the model lacks, or a size.
+  // Reads the files. `program` has one method, of the bundle in that file. InvalidArgument: an argument is named that
+  // the model lacks, or a size.
   static absl::StatusOr<std::unique_ptr<ArgumentMaker>> Create(const std::string& bundle,
                                                                std::shared_ptr<const Program> program,
                                                                const ArgumentSource& source);

@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "smelt/core/base/closest_word.h"
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/command_table.h"
 

@@ -1,10 +1,7 @@
 #include "smelt/tools/command_table.h"
 
-#include <algorithm>
 #include <utility>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace smelt {
@@ -94,6 +91,7 @@ std::vector<OptionSpec> ArgumentOptions(OptionSpec size) {
        .help = "fill arguments that nothing else gives: floating-point elements are in [-1, 1), integers are 0 or 1",
        .value_is_optional = true},
       std::move(size),
+      {.name = "method", .value = "NAME", .help = "the method to call, of a bundle with several"},
       {.name = "threads", .value = "N", .help = "threads of one call (default: one per core)"},
       OperatorLibraries(),
   };
@@ -104,12 +102,18 @@ std::vector<CommandSpec> MakeCommands() {
   all.push_back({
       .name = "compile",
       .summary = "compile a model to a bundle of kernels",
-      .usage = {"MODEL.{pt2,ir,smg} -o OUT.smb [options]"},
+      .usage = {"MODEL.{pt2,ir,smg} -o OUT.smb [options]", "--method NAME=MODEL ... -o OUT.smb [options]"},
       .description =
           "Compiles a model to a bundle: a .pt2 archive of torch.export, a graph as text (.ir), or a graph in "
-          "smelt's own form (.smg). The bundle is written whole or not at all.",
+          "smelt's own form (.smg). The bundle is written whole or not at all.\n\n"
+          "With --method it compiles several models to one bundle, as its methods. Parameters and buffers of the same "
+          "name are one state, which every method reads and writes; they must agree in dtype, sizes, strides and "
+          "initial contents.",
       .options =
-          Join(Join({{.name = "o", .value = "OUT.smb", .help = "the bundle to write", .is_file = true}},
+          Join(Join({{.name = "o", .value = "OUT.smb", .help = "the bundle to write", .is_file = true},
+                     {.name = "method",
+                      .value = "NAME=MODEL",
+                      .help = "a model, and the name of the method that it becomes. May be repeated"}},
                     CompileOptionSpecs()),
                Join({{.name = "kernels",
                       .value = "FILE[,FILE...]",
@@ -131,7 +135,9 @@ std::vector<CommandSpec> MakeCommands() {
                       .words = {"all"}}},
                     Common())),
       .examples = {{"smelt compile model.pt2 -o model.smb", "kernels for x86-64-v3 and x86-64-v4"},
-                   {"smelt compile model.pt2 -o model.smb --target=native", "kernels for this machine"}},
+                   {"smelt compile model.pt2 -o model.smb --target=native", "kernels for this machine"},
+                   {"smelt compile --method prefill=p.pt2 --method decode=d.pt2 -o llm.smb",
+                    "two methods that share weights and a cache"}},
   });
   all.push_back({
       .name = "convert",
@@ -250,6 +256,7 @@ std::vector<CommandSpec> MakeCommands() {
             .value = "CASE",
             .help = "run a case of a bundle (trust where it comes from) to say how long each step takes",
             .is_file = true},
+           {.name = "method", .value = "NAME", .help = "show one method of a bundle with several"},
            OperatorLibraries(),
            OperatorSchemas()},
           Common()),
@@ -432,35 +439,5 @@ const std::vector<ExitCodeText>& ExitCodeTexts() {
 }
 
 std::string Dashed(absl::string_view option) { return absl::StrCat(option.size() == 1 ? "-" : "--", option); }
-
-std::string ClosestWord(absl::string_view given, const std::vector<std::string>& words) {
-  const std::string word = absl::AsciiStrToLower(given.substr(0, 64));
-  std::string best;
-  size_t best_distance = std::max<size_t>(word.size() / 3, 1) + 1;
-  for (const std::string& candidate : words) {
-    const std::string other = absl::AsciiStrToLower(candidate.substr(0, 64));
-    // The number of letters to insert, delete, replace or swap.
-    std::vector<std::vector<size_t>> d(word.size() + 1, std::vector<size_t>(other.size() + 1));
-    for (size_t i = 0; i <= word.size(); ++i) {
-      for (size_t j = 0; j <= other.size(); ++j) {
-        if (i == 0 || j == 0) {
-          d[i][j] = i + j;
-          continue;
-        }
-        const bool equal = word[i - 1] == other[j - 1];
-        d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (equal ? 0 : 1)});
-        if (i > 1 && j > 1 && word[i - 1] == other[j - 2] && word[i - 2] == other[j - 1])
-          d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
-      }
-    }
-    size_t distance = d[word.size()][other.size()];
-    if (word.size() >= 3 && absl::StartsWith(other, word)) distance = std::min<size_t>(distance, 1);
-    if (distance < best_distance && distance < std::max<size_t>(word.size(), 1)) {
-      best_distance = distance;
-      best = candidate;
-    }
-  }
-  return best;
-}
 
 }  // namespace smelt

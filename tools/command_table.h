@@ -60,9 +60,6 @@ const std::vector<ExitCodeText>& ExitCodeTexts();
 // "-o", "--target"
 std::string Dashed(absl::string_view option);
 
-// Returns the word that is most likely meant by a misspelled one; "" if none is near.
-std::string ClosestWord(absl::string_view word, const std::vector<std::string>& words);
-
 }  // namespace smelt
 
 #endif  // SMELT_TOOLS_COMMAND_TABLE_H_

@@ -5,6 +5,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -15,10 +18,12 @@
 #include "smelt/codegen/kernel_cache.h"
 #include "smelt/core/base/file.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/ir/graph.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/pipeline/compile.h"
 #include "smelt/pipeline/passes.h"
 #include "smelt/runtime/json_text.h"
+#include "smelt/schema/bundle.h"
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/compile_options.h"
 #include "smelt/tools/exit_codes.h"
@@ -28,12 +33,50 @@
 #include "smelt/tools/stats.h"
 
 namespace smelt {
+namespace {
+
+// A model of the command line, and the method that it becomes.
+struct ModelFile {
+  std::string method;  // empty: there is one, without a name
+  std::string path;
+};
+
+absl::StatusOr<std::vector<ModelFile>> ReadModels(const CommandLine& line) {
+  const std::vector<std::string>& positional = line.positional();
+  if (!line.Has("method")) {
+    if (positional.size() != 1 || !line.Has("o"))
+      return absl::InvalidArgumentError("one model and -o OUT.smb expected");
+    return std::vector<ModelFile>{{"", positional[0]}};
+  }
+  if (!positional.empty())
+    return absl::InvalidArgumentError(
+        absl::StrCat(positional[0], ": with --method every model has the name of a method"));
+  if (!line.Has("o")) return absl::InvalidArgumentError("-o OUT.smb expected");
+  std::vector<ModelFile> out;
+  for (const std::string& text : line.GetAll("method")) {
+    const size_t equals = text.find('=');
+    ModelFile m;
+    if (equals != std::string::npos) m = {text.substr(0, equals), text.substr(equals + 1)};
+    if (m.path.empty() || !IsMethodName(m.method)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--method ", text, ": NAME=MODEL expected, a name of letters, digits and _"));
+    }
+    if (std::any_of(out.begin(), out.end(), [&](const ModelFile& other) { return other.method == m.method; }))
+      return absl::InvalidArgumentError(absl::StrCat("--method ", text, ": there is another method ", m.method));
+    if (AreOneFile(m.path, line.Get("o")) || AreOneFile(m.path, line.Get("stats-file")))
+      return absl::InvalidArgumentError(absl::StrCat("--method ", text, ": an output would replace the model"));
+    out.push_back(std::move(m));
+  }
+  return out;
+}
+
+}  // namespace
+
 int RunCompile(const CommandLine& line) {
   CompileOptions options;
   KernelCache::Options cache_options;
-  absl::Status usage;
-  if (line.positional().size() != 1 || !line.Has("o"))
-    usage = absl::InvalidArgumentError("one model and -o OUT.smb expected");
+  const auto models = ReadModels(line);
+  absl::Status usage = models.status();
   if (usage.ok()) usage = ReadCompileOptions(line, options, cache_options);
   cache_options.explain_misses = usage.ok() && line.Has("explain-cache");
   if (usage.ok() && line.Has("stats") && line.Get("stats") != "json")
@@ -63,21 +106,33 @@ int RunCompile(const CommandLine& line) {
     }
   }
   if (!usage.ok()) return UsageError(*FindCommand("compile"), usage);
-  const std::string model = line.positional()[0], out = line.Get("o");
+  const std::string out = line.Get("o");
   Progress progress("smelt compile", line.Has("quiet"));
   const auto fail = [&](const absl::Status& s, int code) {
     progress.Stop();
     std::fprintf(stderr, "smelt compile: %s\n", std::string(s.message()).c_str());
     return code;
   };
-  const std::string shown = std::filesystem::path(model).filename().string();
+  const auto path_of = [](std::string* text, const ModelFile& m) { text->append(m.path); };
+  const std::string model = absl::StrJoin(*models, ", ", path_of);
+  const std::string shown = absl::StrJoin(*models, ", ", [](std::string* text, const ModelFile& m) {
+    text->append(std::filesystem::path(m.path).filename().string());
+  });
   progress.Doing(absl::StrCat("reading ", shown));
   const auto begin = std::chrono::steady_clock::now();
   auto operators = ReadOperatorSchemas(line.Get("op-schema"));
   if (!operators.ok()) return fail(operators.status(), ExitCodeOf(operators.status()));
   options.operators = *std::move(operators);
-  auto graph = ReadModel(model, /*complete=*/true, &options.structure, options.operators);
-  if (!graph.ok()) return fail(graph.status(), ExitCodeOf(graph.status()));
+  std::vector<std::unique_ptr<Graph>> graphs;
+  std::vector<Method> methods;
+  for (const ModelFile& m : *models) {
+    Method method{m.method, nullptr, {}};
+    auto graph = ReadModel(m.path, /*complete=*/true, &method.structure, options.operators);
+    if (!graph.ok()) return fail(graph.status(), ExitCodeOf(graph.status()));
+    method.graph = graph->get();
+    graphs.push_back(*std::move(graph));
+    methods.push_back(std::move(method));
+  }
   const double import_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   if (line.Has("kernels")) {
     auto archives = OpenArchives(absl::StrSplit(line.Get("kernels"), ','));
@@ -106,7 +161,13 @@ int RunCompile(const CommandLine& line) {
                    passes.Find(name) - passes.passes().data() + 1, num_passes);
     if (pass == "all" || pass == name) progress.Print(absl::StrCat("--- after ", name, "\n", PrintGraph(g), "\n"));
   };
-  auto stats = CompileToFile(**graph, out, options);
+  absl::StatusOr<CompileStats> stats;
+  if (line.Has("method")) {
+    stats = CompileMethodsToFile(methods, out, options);
+  } else {
+    options.structure = std::move(methods[0].structure);
+    stats = CompileToFile(*methods[0].graph, out, options);
+  }
   if (!stats.ok()) return fail(Annotate(stats.status(), model), WriteExitCodeOf(stats.status()));
   progress.Stop();
   for (const std::string& note : stats->notes) std::fprintf(stderr, "smelt compile: %s\n", note.c_str());

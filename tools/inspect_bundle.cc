@@ -74,13 +74,16 @@ class Inspector {
     out["format"] = b_.format;
     out["abi"] = b_.abi;
     out["bytes"] = file_.file_bytes();
-    out["signature"] = Signature();
-    Json plans = Json::array();
-    for (const auto& p : b_.plans) plans.push_back(PlanJson(*p));
-    if (!b_.plans.empty()) out["convention"] = plans[0]["convention"];
-    out["plans"] = std::move(plans);
-    if (!b_.refused_patterns.empty()) out["refused_patterns"] = b_.refused_patterns;
-    for (const auto& op : b_.custom_operators) out["custom_operators"].push_back(op->schema);
+    if (!b_.method.empty()) out["method"] = b_.method;
+    if (b_.methods.empty()) AddProgram(out);
+    for (const auto& m : b_.methods) {
+      Json method = {{"method", m->method}, {"model", m->model_name}};
+      Inspector of_method(*m, file_);
+      of_method.left_ = left_;
+      of_method.AddProgram(method);
+      left_ = of_method.left_;
+      out["methods"].push_back(std::move(method));
+    }
     Json kernels = Json::array();
     for (const auto& t : b_.targets) {
       for (size_t i = 0; i < b_.kernels.size() && Fits(200 + b_.kernels[i]->spec.size() + t->name.size()); ++i) {
@@ -124,6 +127,17 @@ class Inspector {
     }
     out["segments"] = segments;
     return out;
+  }
+
+  // The part of the description that each method has for itself.
+  void AddProgram(Json& out) const {
+    out["signature"] = Signature();
+    Json plans = Json::array();
+    for (const auto& p : b_.plans) plans.push_back(PlanJson(*p));
+    if (!b_.plans.empty()) out["convention"] = plans[0]["convention"];
+    out["plans"] = std::move(plans);
+    if (!b_.refused_patterns.empty()) out["refused_patterns"] = b_.refused_patterns;
+    for (const auto& op : b_.custom_operators) out["custom_operators"].push_back(op->schema);
   }
 
   // Returns whether the description has room for so many more bytes, and takes them.
@@ -447,22 +461,40 @@ std::string NameIn(const Json& list, size_t i) {
 // The description for people.
 class Describer {
  public:
-  explicit Describer(const Json& j) : j_(j), in_(j["signature"]["inputs"]), weights_(j["weights"]) {}
+  // `program` describes the only method, or one of several; `j` is the bundle's.
+  Describer(const Json& j, const Json& program)
+      : j_(j), program_(program), in_(program["signature"]["inputs"]), weights_(j["weights"]) {}
 
-  std::string Text() const {
+  std::string Head() const {
     std::vector<std::string> targets;
     for (const Json& t : j_["targets"]) targets.push_back(Printable(Text(t, "name")));
     std::string out = absl::StrCat(Text(j_, "file"), ": model ", Printable(Text(j_, "model")), ", ",
                                    BytesText(j_["bytes"].get<int64_t>()), ", bundle format ", JsonText(j_["format"]),
                                    targets.empty() ? "" : ", for ", absl::StrJoin(targets, ", "), "\n");
+    return out;
+  }
+  std::string Call() const {
+    std::string out;
     Section("arguments", Arguments(), out);
     Section("sizes and numbers that vary", Symbols(), out);
     Section("results", Results(), out);
+    return out;
+  }
+  std::string AllStates() const {
+    std::string out;
     Section("states that calls write or return", States(), out);
     Section("weights", Weights(), out);
+    return out;
+  }
+  std::string AllPlans() const {
+    std::string out;
     Section("plans", Plans(), out);
-    if (j_.contains("refused_patterns"))
-      absl::StrAppend(&out, "  other calls are refused: ", Printable(Text(j_, "refused_patterns")), "\n");
+    if (program_.contains("refused_patterns"))
+      absl::StrAppend(&out, "  other calls are refused: ", Printable(Text(program_, "refused_patterns")), "\n");
+    return out;
+  }
+  std::string File() const {
+    std::string out;
     Section("kernels", Kernels(), out);
     Section("file", Segments(), out);
     return out;
@@ -511,7 +543,7 @@ class Describer {
 
   Rows Symbols() const {
     Rows rows;
-    for (const Json& s : j_["signature"]["symbols"]) {
+    for (const Json& s : program_["signature"]["symbols"]) {
       const std::string source = Text(s, "source");
       // Those of memory are for calls whose arguments share it.
       if (source == "stride" || source == "offset" || source == "bytes") continue;
@@ -529,13 +561,13 @@ class Describer {
 
   Rows Results() const {
     Rows rows;
-    for (const Json& r : j_["signature"]["outputs"]) {
+    for (const Json& r : program_["signature"]["outputs"]) {
       const bool tensor = Text(r, "kind") == "tensor";
       rows.push_back({Printable(Text(r, "name")), r.contains("dtype") ? Text(r, "dtype") : Text(r, "kind"),
                       r.contains("sizes") ? SizesText(r["sizes"])
                       : tensor            ? "known after a call"
                                           : "",
-                      MemoryOfResult(j_, r)});
+                      MemoryOfResult(in_, weights_, r)});
     }
     return rows;
   }
@@ -565,7 +597,7 @@ class Describer {
 
   Rows Plans() const {
     Rows rows;
-    for (const Json& p : j_["plans"]) {
+    for (const Json& p : program_["plans"]) {
       int64_t launches = 0, libraries = 0, copies = 0, others = 0;
       const Json& top = p["steps"];
       const auto count = [&](const Json& steps) {
@@ -594,7 +626,7 @@ class Describer {
       const Json& arena = p["arena_bytes"];
       const auto guards = static_cast<int64_t>(p["guards"].size());
       rows.push_back(
-          {CallsOfPlan(j_, p), absl::StrJoin(steps, ", "),
+          {CallsOfPlan(in_, p), absl::StrJoin(steps, ", "),
            absl::StrCat("working memory ", arena.is_number() ? BytesText(arena.get<int64_t>())
                                                              : absl::StrCat(Printable(arena.get<std::string>()), " B")),
            guards > 0 ? absl::StrCat("under ", Count(guards, "condition"), " on sizes or strides (--json)") : ""});
@@ -625,6 +657,7 @@ class Describer {
   }
 
   const Json& j_;
+  const Json& program_;
   const Json& in_;
   const Json& weights_;
 };
@@ -635,7 +668,7 @@ absl::StatusOr<nlohmann::ordered_json> DescribeBundle(const fb::BundleT& bundle,
   return Inspector(bundle, file).Run();
 }
 
-std::string CallsOfPlan(const nlohmann::ordered_json& description, const nlohmann::ordered_json& plan) {
+std::string CallsOfPlan(const nlohmann::ordered_json& arguments, const nlohmann::ordered_json& plan) {
   static const std::map<std::string, std::string> kTexts = {{"distinct", "distinct arguments"},
                                                             {"duplicate", "one tensor as two arguments"},
                                                             {"overlap", "arguments that share memory"},
@@ -645,8 +678,7 @@ std::string CallsOfPlan(const nlohmann::ordered_json& description, const nlohman
     // For each argument the number of its tensor.
     const Json& tensors = plan["convention"]["duplicates"];
     std::map<int64_t, std::vector<std::string>> names;
-    for (size_t i = 0; i < tensors.size(); ++i)
-      names[tensors[i].get<int64_t>()].push_back(NameIn(description["signature"]["inputs"], i));
+    for (size_t i = 0; i < tensors.size(); ++i) names[tensors[i].get<int64_t>()].push_back(NameIn(arguments, i));
     for (const auto& [tensor, all] : names) {
       if (all.size() == 2) return absl::StrCat("one tensor as ", all[0], " and ", all[1]);
     }
@@ -655,8 +687,8 @@ std::string CallsOfPlan(const nlohmann::ordered_json& description, const nlohman
   return text == kTexts.end() ? variant : text->second;
 }
 
-std::string MemoryOfResult(const nlohmann::ordered_json& description, const nlohmann::ordered_json& result) {
-  const Json &arguments = description["signature"]["inputs"], &states = description["weights"];
+std::string MemoryOfResult(const nlohmann::ordered_json& arguments, const nlohmann::ordered_json& states,
+                           const nlohmann::ordered_json& result) {
   const size_t index = result.contains("index") ? result["index"].get<size_t>() : 0;
   const std::string place = result["place"].get<std::string>();
   if (place == "in-argument") return absl::StrCat("a view of the argument ", NameIn(arguments, index));
@@ -667,6 +699,28 @@ std::string MemoryOfResult(const nlohmann::ordered_json& description, const nloh
   return "";
 }
 
-std::string DescriptionText(const nlohmann::ordered_json& j) { return Describer(j).Text(); }
+nlohmann::ordered_json DescriptionOfMethod(const nlohmann::ordered_json& description, const std::string& method) {
+  nlohmann::ordered_json out = description;
+  out.erase("methods");
+  for (const Json& m : description["methods"]) {
+    if (m["method"] == method) out.update(m);
+  }
+  return out;
+}
+
+std::string DescriptionText(const nlohmann::ordered_json& j) {
+  if (!j.contains("methods")) {
+    const Describer d(j, j);
+    return absl::StrCat(d.Head(), d.Call(), d.AllStates(), d.AllPlans(), d.File());
+  }
+  const Describer first(j, j["methods"][0]);
+  std::string out = first.Head();
+  for (const Json& m : j["methods"]) {
+    const Describer d(j, m);
+    absl::StrAppend(&out, "\nmethod ", m["method"].get<std::string>(), ", model ",
+                    Printable(m["model"].get<std::string>()), "\n", d.Call(), d.AllPlans());
+  }
+  return absl::StrCat(out, first.AllStates(), first.File());
+}
 
 }  // namespace smelt

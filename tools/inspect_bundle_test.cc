@@ -103,20 +103,19 @@ TEST(InspectBundleTest, NamesCannotSteerATerminalOrAPage) {
 }
 
 TEST(InspectBundleTest, APlanForOneTensorPassedTwiceNamesTheArguments) {
-  const nlohmann::ordered_json description = {
-      {"signature", {{"inputs", {{{"name", "x"}}, {{"name", "y"}}, {{"name", "d_k"}, {"path", "d.k"}}}}}}};
+  const nlohmann::ordered_json arguments = {{{"name", "x"}}, {{"name", "y"}}, {{"name", "d_k"}, {"path", "d.k"}}};
   nlohmann::ordered_json plan = {{"variant", "duplicate"}, {"convention", {{"duplicates", {0, 1, 0}}}}};
-  EXPECT_EQ(CallsOfPlan(description, plan), "one tensor as x and d.k");
+  EXPECT_EQ(CallsOfPlan(arguments, plan), "one tensor as x and d.k");
   plan["variant"] = "distinct";
-  EXPECT_EQ(CallsOfPlan(description, plan), "distinct arguments");
+  EXPECT_EQ(CallsOfPlan(arguments, plan), "distinct arguments");
 }
 
 TEST(InspectBundleTest, AResultIsDescribedByItsMemory) {
-  const nlohmann::ordered_json description = {{"signature", {{"inputs", {{{"name", "x"}}, {{"name", "y"}}}}}},
-                                              {"weights", {{{"name", "cache"}}}}};
-  EXPECT_EQ(MemoryOfResult(description, {{"place", "in-argument"}, {"index", 1}}), "a view of the argument y");
-  EXPECT_EQ(MemoryOfResult(description, {{"place", "is-state"}, {"index", 0}}), "the state cache itself");
-  EXPECT_EQ(MemoryOfResult(description, {{"place", "fresh"}}), "");
+  const nlohmann::ordered_json arguments = {{{"name", "x"}}, {{"name", "y"}}};
+  const nlohmann::ordered_json states = {{{"name", "cache"}}};
+  EXPECT_EQ(MemoryOfResult(arguments, states, {{"place", "in-argument"}, {"index", 1}}), "a view of the argument y");
+  EXPECT_EQ(MemoryOfResult(arguments, states, {{"place", "is-state"}, {"index", 0}}), "the state cache itself");
+  EXPECT_EQ(MemoryOfResult(arguments, states, {{"place", "fresh"}}), "");
 }
 
 absl::StatusOr<CcFiles> MakeCcOf(const fb::BundleT& bundle) {

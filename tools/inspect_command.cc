@@ -1,5 +1,6 @@
 #include "smelt/tools/inspect_command.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -7,7 +8,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
+#include "smelt/core/base/closest_word.h"
 #include "smelt/core/base/file.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/ir/graph.h"
@@ -43,11 +46,18 @@ absl::StatusOr<std::string> AddTimes(const CommandLine& line, const std::string&
     const CaseFailure& f = report.failures.front();
     return absl::StrCat(case_path, " does not hold: call ", f.call, ": ", f.where, ": ", f.what);
   }
-  for (const StepTime& t : report.step_times) {
-    nlohmann::ordered_json& plan = description["plans"][t.plan];
-    const double us = static_cast<double>(t.least_ns) / 1e3;
-    if (t.block == 0) plan["steps"][t.step]["microseconds"] = us;
-    if (plan.contains("blocks")) plan["blocks"][t.block][t.step]["microseconds"] = us;
+  const auto add = [](const std::vector<StepTime>& times, nlohmann::ordered_json& program) {
+    for (const StepTime& t : times) {
+      nlohmann::ordered_json& plan = program["plans"][t.plan];
+      const double us = static_cast<double>(t.least_ns) / 1e3;
+      if (t.block == 0) plan["steps"][t.step]["microseconds"] = us;
+      if (plan.contains("blocks")) plan["blocks"][t.block][t.step]["microseconds"] = us;
+    }
+  };
+  if (!description.contains("methods")) add(report.step_times.begin()->second, description);
+  if (description.contains("methods")) {
+    for (nlohmann::ordered_json& method : description["methods"])
+      add(report.step_times[method["method"].get<std::string>()], method);
   }
   return "";
 }
@@ -73,6 +83,10 @@ int RunInspect(const CommandLine& line) {
                                                    path, ": a bundle (.smb) or a model (.pt2, .ir or .smg) expected")));
   }
   if (!absl::EndsWith(path, ".smb")) {
+    if (line.Has("method")) {
+      return UsageError(*FindCommand("inspect"),
+                        absl::InvalidArgumentError("--method has no effect on a model: bundles (.smb) have methods"));
+    }
     if (line.Has("html") || line.Has("case")) {
       return UsageError(
           *FindCommand("inspect"),
@@ -133,6 +147,24 @@ int RunInspect(const CommandLine& line) {
       std::fprintf(stderr, "smelt inspect: %s\n", difference->c_str());
       return kExitDifferent;
     }
+  }
+  if (line.Has("method")) {
+    std::vector<std::string> names;
+    for (const auto& m : (*bundle)->methods) names.push_back(m->method);
+    if (names.empty()) names = {(*bundle)->method.empty() ? kDefaultMethod : (*bundle)->method};
+    const std::string name = line.Get("method"), meant = ClosestWord(name, names);
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      return UsageError(*FindCommand("inspect"),
+                        absl::InvalidArgumentError(absl::StrCat(
+                            "--method=", name, ": the bundle has no such method; it has ", absl::StrJoin(names, ", "),
+                            meant.empty() ? "" : absl::StrCat("; did you mean ", meant, "?"))));
+    }
+    if (j.contains("methods")) j = DescriptionOfMethod(j, name);
+  }
+  if (line.Has("html") && j.contains("methods")) {
+    return UsageError(*FindCommand("inspect"),
+                      absl::InvalidArgumentError("the bundle has several methods, and a page shows one: --method=NAME "
+                                                 "expected"));
   }
   if (line.Has("html")) {
     progress.Doing(absl::StrCat("writing ", line.Get("html")));

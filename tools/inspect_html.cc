@@ -385,7 +385,7 @@ std::string SignatureTables(const Json& j) {
   }
   PageTable results("results", {"result", "type", "sizes", "memory"});
   for (const Json& r : signature["outputs"]) {
-    const std::string memory = MemoryOfResult(j, r);
+    const std::string memory = MemoryOfResult(j["signature"]["inputs"], j["weights"], r);
     results.Row({TextOf(r, "name"), r.contains("dtype") ? TextOf(r, "dtype") : TextOf(r, "kind"),
                  r.contains("sizes") ? SizesText(r["sizes"]) : "",
                  memory.empty() && TextOf(r, "place") == "fresh" ? "new" : memory});
@@ -436,7 +436,7 @@ std::string BundlePage(const Json& j) {
   for (const Json& t : j["targets"]) absl::StrAppend(&out, " ", Escape(t["name"].get<std::string>()));
   absl::StrAppend(&out, ".</p>\n", SignatureTables(j));
   for (const Json& p : j["plans"]) {
-    absl::StrAppend(&out, "<h2>Plan for ", Escape(CallsOfPlan(j, p)), "</h2>\n");
+    absl::StrAppend(&out, "<h2>Plan for ", Escape(CallsOfPlan(j["signature"]["inputs"], p)), "</h2>\n");
     if (p["variant"] == "eager-order") {
       absl::StrAppend(&out, "<p>One operator after the other, on the caller's tensors.</p>\n");
       continue;

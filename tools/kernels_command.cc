@@ -13,6 +13,7 @@
 #include "smelt/codegen/kernel_cache.h"
 #include "smelt/codegen/kernel_key.h"
 #include "smelt/codegen/kernel_record.h"
+#include "smelt/core/base/closest_word.h"
 #include "smelt/core/base/file.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/pipeline/compile.h"

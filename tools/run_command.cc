@@ -225,13 +225,13 @@ int RunCalls(const std::shared_ptr<const Program>& program, const CommandLine& l
   return ExitCodeOf(s);
 }
 
-constexpr char kOfCalls[] = "with --case: the case has its own arguments and state";
+constexpr char kOfCalls[] = "with --case: the case has its own arguments, methods and state";
 
 absl::Status CheckUsage(const CommandLine& line) {
   if (line.positional().size() != 1) return absl::InvalidArgumentError("one bundle expected");
   if (line.Has("case")) {
     SMELT_RETURN_IF_ERROR(line.RefuseWithoutEffect(
-        {"inputs", "input", "random-inputs", "size", "calls", "outputs", "state-in", "state-out"}, kOfCalls));
+        {"inputs", "input", "random-inputs", "size", "method", "calls", "outputs", "state-in", "state-out"}, kOfCalls));
   } else {
     SMELT_RETURN_IF_ERROR(line.RefuseWithoutEffect({"repeat"}, "without --case; --calls=N makes several calls"));
   }
@@ -288,8 +288,14 @@ int RunRun(const CommandLine& line) {
     }
     return LoadExitCodeOf(program.status());
   }
-  return line.Has("case") ? RunTheCase(*program, line, progress, static_cast<int>(repeat))
-                          : RunCalls(*program, line, progress, source, calls);
+  if (line.Has("case")) return RunTheCase(*program, line, progress, static_cast<int>(repeat));
+  const auto method = ChosenMethod(*program, line);
+  if (!method.ok()) {
+    progress.Stop();
+    std::fprintf(stderr, "smelt run: %s\n", std::string(method.status().message()).c_str());
+    return kExitUsage;
+  }
+  return RunCalls(*method, line, progress, source, calls);
 }
 
 }  // namespace smelt

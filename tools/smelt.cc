@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "smelt/core/base/closest_word.h"
 #include "smelt/tools/bench_command.h"
 #include "smelt/tools/cache_command.h"
 #include "smelt/tools/cc_command.h"

@@ -16,6 +16,7 @@
 #include "flatbuffers/util.h"
 #include "smelt/alias/alias_db.h"
 #include "smelt/alias/query_text.h"
+#include "smelt/core/base/closest_word.h"
 #include "smelt/core/base/file.h"
 #include "smelt/core/base/recover.h"
 #include "smelt/core/base/status_macros.h"

@@ -168,6 +168,19 @@ class HandBundle {
 
   HandPlan Plan(fb::VariantKind variant = fb::VariantKind::Distinct);
 
+  // Adds the other bundle's program as a method. Its states and kernels are those of this bundle, under their numbers.
+  fb::BundleT& Method(std::string name, HandBundle&& program) {
+    b_.format = kMethodsFormat;
+    b_.methods.push_back(std::make_unique<fb::BundleT>(std::move(program.b_)));
+    fb::BundleT& m = *b_.methods.back();
+    m.method = std::move(name);
+    m.kernels.clear();
+    m.targets.clear();
+    m.storages.clear();
+    m.states.clear();
+    return m;
+  }
+
   // Returns the container's bytes. Segments: 0 code, 1 weights, 2 metadata.
   std::string Pack() {
     for (auto& t : b_.targets) t->image_segment = 0;

@@ -69,8 +69,11 @@ HostileFiles::Outcome ReadBundle(const std::string& file) {
   }
   auto description = DescribeBundle(**bundle, **container);
   if (!description.ok()) return Failed("inspecting", description.status());
-  if (JsonText(*description).empty() || DescriptionText(*description).empty() || BundlePage(*description).empty()) {
+  if (JsonText(*description).empty() || DescriptionText(*description).empty())
     return {.wrong = "the description is empty"};
+  if ((*bundle)->methods.empty() && BundlePage(*description).empty()) return {.wrong = "the page is empty"};
+  for (const auto& m : (*bundle)->methods) {
+    if (BundlePage(DescriptionOfMethod(*description, m->method)).empty()) return {.wrong = "the page is empty"};
   }
   CcOptions options;
   options.cc_namespace = "a::b";
