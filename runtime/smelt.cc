@@ -352,6 +352,15 @@ smelt_array Describe(const smelt_tensor& t) {
           0};
 }
 
+// A call must be of one method.
+smelt_status CheckMethod(const smelt_instance& instance) {
+  const std::vector<std::string>& names = instance.program().method_names();
+  if (names.size() == 1) return SMELT_OK;
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  return Fail(SMELT_INVALID_ARGUMENT, "the program has several methods, and the call names none: " + list);
+}
+
 // Runs, and gives each result to `give(i, value)`, which must not fail.
 template <typename Give>
 smelt_status RunAnd(smelt_instance& instance, const smelt_value* args, size_t num_args, size_t num_results,
@@ -381,7 +390,7 @@ bool LiesInAMovingState(smelt_instance& instance, const smelt::Tensor& t) {
   return false;
 }
 
-smelt_status LoadProgram(absl::StatusOr<std::shared_ptr<const smelt::Program>> loaded, smelt_program** program) {
+smelt_status NewProgram(absl::StatusOr<std::shared_ptr<const smelt::Program>> loaded, smelt_program** program) {
   if (!loaded.ok()) return From(loaded.status());
   *program = new smelt_program{std::make_shared<smelt::c_internal::Description>(*std::move(loaded))};
   return SMELT_OK;
@@ -520,7 +529,7 @@ smelt_status smelt_program_load_with(const char* path, const smelt_program_optio
     o.verify_weights = given.verify_weights != 0;
     if (given.target != nullptr) o.target = given.target;
     if (given.device != nullptr) o.device = given.device;
-    return LoadProgram(smelt::Program::Load(path, o), program);
+    return NewProgram(smelt::Program::Load(path, o), program);
   });
 }
 
@@ -529,7 +538,7 @@ smelt_status smelt_program_load_from_memory(const void* bytes, size_t size, smel
     if ((bytes == nullptr && size > 0) || program == nullptr) {
       return Fail(SMELT_INVALID_ARGUMENT, "bytes or program is null");
     }
-    return LoadProgram(
+    return NewProgram(
         smelt::Program::LoadFromMemory(absl::Span<const uint8_t>(static_cast<const uint8_t*>(bytes), size)), program);
   });
 }
@@ -544,7 +553,7 @@ smelt_status smelt_program_describe(const smelt_program* program, smelt_program_
   full.target = p.target().c_str();
   full.bundle_format = p.bundle_format();
   full.num_targets = p.targets().size();
-  full.num_methods = 1;
+  full.num_methods = p.method_names().size();
   full.num_args = p.args().size();
   full.num_results = p.results().size();
   full.num_states = p.states().size();
@@ -555,7 +564,14 @@ const char* smelt_program_target(const smelt_program* p, size_t i) {
   return p != nullptr && i < p->program().targets().size() ? p->program().targets()[i].c_str() : nullptr;
 }
 const char* smelt_program_method(const smelt_program* p, size_t i) {
-  return p != nullptr && i == 0 ? "forward" : nullptr;
+  return p != nullptr && i < p->program().method_names().size() ? p->program().method_names()[i].c_str() : nullptr;
+}
+smelt_status smelt_program_find_method(const smelt_program* program, const char* name, smelt_program** method) {
+  return Guarded([&] {
+    if (program == nullptr || name == nullptr || method == nullptr)
+      return Fail(SMELT_INVALID_ARGUMENT, "program, name or method is null");
+    return NewProgram(program->program().Method(name), method);
+  });
 }
 size_t smelt_program_num_args(const smelt_program* p) { return p == nullptr ? 0 : p->program().args().size(); }
 size_t smelt_program_num_outputs(const smelt_program* p) { return p == nullptr ? 0 : p->program().results().size(); }
@@ -690,11 +706,26 @@ smelt_status smelt_instance_create(const smelt_program* program, const smelt_ins
 
 void smelt_instance_release(smelt_instance* instance) { delete instance; }
 
+smelt_status smelt_instance_find_method(smelt_instance* instance, const char* name, smelt_instance** method) {
+  return Guarded([&] {
+    if (instance == nullptr || name == nullptr || method == nullptr)
+      return Fail(SMELT_INVALID_ARGUMENT, "instance, name or method is null");
+    auto program = instance->program().Method(name);
+    if (!program.ok()) return From(program.status());
+    auto part = instance->instance->Method(name);
+    if (!part.ok()) return From(part.status());
+    auto description = std::make_shared<smelt::c_internal::Description>(*std::move(program));
+    *method = new smelt_instance{std::move(description), std::shared_ptr<smelt::Instance>(instance->instance, *part)};
+    return SMELT_OK;
+  });
+}
+
 smelt_status smelt_instance_run(smelt_instance* instance, const smelt_value* args, size_t num_args,
                                 smelt_value* outputs, size_t* num_outputs) {
   return Guarded([&] {
     if (instance == nullptr || num_outputs == nullptr)
       return Fail(SMELT_INVALID_ARGUMENT, "instance or num_outputs is null");
+    if (const smelt_status s = CheckMethod(*instance); s != SMELT_OK) return s;
     const size_t want = instance->program().results().size();
     if (*num_outputs < want || (want > 0 && outputs == nullptr)) {
       return Fail(SMELT_INVALID_ARGUMENT, "the model has " + std::to_string(want) + " outputs, there is room for " +
@@ -716,6 +747,7 @@ smelt_status smelt_instance_call(const smelt_call* call) {
     if (call == nullptr || call->struct_size < sizeof(smelt_call) || call->instance == nullptr)
       return Fail(SMELT_INVALID_ARGUMENT, "the call or its instance is null, or its struct_size is not set");
     smelt_instance& instance = *call->instance;
+    if (const smelt_status s = CheckMethod(instance); s != SMELT_OK) return s;
     const size_t want = instance.program().results().size();
     if (call->num_results != want || (want > 0 && call->results == nullptr)) {
       return Fail(SMELT_INVALID_ARGUMENT, "the model has " + std::to_string(want) + " results, there is room for " +
@@ -779,6 +811,7 @@ smelt_status smelt_instance_run_into(smelt_instance* instance, const smelt_value
     if (instance == nullptr || (num_outputs > 0 && outputs == nullptr)) {
       return Fail(SMELT_INVALID_ARGUMENT, "instance or outputs is null");
     }
+    if (const smelt_status s = CheckMethod(*instance); s != SMELT_OK) return s;
     if (num_outputs != instance->program().results().size()) {
       return Fail(SMELT_INVALID_ARGUMENT, "the model has " + std::to_string(instance->program().results().size()) +
                                               " outputs, memory for " + std::to_string(num_outputs) + " was given");

@@ -256,9 +256,14 @@ typedef struct {
   size_t num_targets, num_methods, num_args, num_results, num_states;
 } smelt_program_info;
 SMELT_API smelt_status smelt_program_describe(const smelt_program* program, smelt_program_info* info);
-/* The targets that the bundle has code for, and the methods that it can run (one so far, "forward"). Null: no such. */
+/* The targets that the bundle has code for, and the names of its methods ("forward" unless it says so). Null: no such.
+ */
 SMELT_API const char* smelt_program_target(const smelt_program* program, size_t i);
 SMELT_API const char* smelt_program_method(const smelt_program* program, size_t i);
+/* The program of one method, to be released: its arguments and results, and the states of all methods. A program with
+ * several methods has no arguments and results itself. SMELT_NOT_FOUND: smelt_last_error() lists the methods. */
+SMELT_API smelt_status smelt_program_find_method(const smelt_program* program, const char* name,
+                                                 smelt_program** method);
 
 SMELT_API size_t smelt_program_num_args(const smelt_program* program);
 SMELT_API size_t smelt_program_num_outputs(const smelt_program* program);
@@ -371,6 +376,10 @@ typedef struct {
 SMELT_API smelt_status smelt_instance_create(const smelt_program* program, const smelt_instance_options* options,
                                              smelt_instance** instance);
 SMELT_API void smelt_instance_release(smelt_instance* instance);
+/* The part of an instance for one method, to be released. All parts have the same states and random generator, so that
+ * one method finds what another has written; one thread at a time uses all of them. The instance itself runs nothing
+ * if it has several methods. SMELT_NOT_FOUND: smelt_last_error() lists the methods. */
+SMELT_API smelt_status smelt_instance_find_method(smelt_instance* instance, const char* name, smelt_instance** method);
 
 /* Runs the model. Items of lists among the arguments, and of lists in them, stand for the arguments that they are.
  * *num_outputs: in, the room in `outputs`; out, how many there are. The caller releases each output. On an error no

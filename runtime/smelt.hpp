@@ -280,6 +280,20 @@ class Program {
     detail::Check(smelt_program_describe(get(), &out));
     return out;
   }
+  // The names of the methods.
+  std::vector<std::string> method_names() const {
+    std::vector<std::string> out;
+    for (std::size_t i = 0; i < info().num_methods; ++i) out.emplace_back(smelt_program_method(get(), i));
+    return out;
+  }
+  // The program of one method; see smelt_program_find_method.
+  Program Method(const std::string& name) const {
+    smelt_program* out = nullptr;
+    detail::Check(smelt_program_find_method(get(), name.c_str(), &out));
+    Program program;
+    program.handle_ = std::shared_ptr<smelt_program>(out, smelt_program_release);
+    return program;
+  }
   std::vector<smelt_arg_info> args() const { return All<smelt_arg_info>(info().num_args, smelt_program_arg); }
   std::vector<smelt_result_info> results() const {
     return All<smelt_result_info>(info().num_results, smelt_program_result);
@@ -301,7 +315,7 @@ class Program {
 class Instance {
  public:
   explicit Instance(const Program& program, int threads = 0, std::uint64_t seed = 0)
-      : num_results_(smelt_program_num_outputs(program.get())) {
+      : program_(program), num_results_(smelt_program_num_outputs(program.get())) {
     smelt_instance_options options;
     options.threads = threads;
     options.seed = seed;
@@ -311,6 +325,14 @@ class Instance {
   }
 
   smelt_instance* get() const { return handle_.get(); }
+
+  // The part of this instance for one method; see smelt_instance_find_method.
+  Instance Method(const std::string& name) {
+    smelt_instance* out = nullptr;
+    const Program program = program_.Method(name);
+    detail::Check(smelt_instance_find_method(get(), name.c_str(), &out));
+    return Instance(program, out);
+  }
 
   // The results in the model's order. Throws as smelt_instance_run fails.
   std::vector<Value> Run(const std::vector<Value>& args) {
@@ -355,6 +377,9 @@ class Instance {
   struct Release {
     void operator()(smelt_instance* instance) const { smelt_instance_release(instance); }
   };
+  Instance(const Program& program, smelt_instance* handle)
+      : program_(program), num_results_(smelt_program_num_outputs(program.get())), handle_(handle) {}
+  Program program_;
   std::size_t num_results_;
   std::unique_ptr<smelt_instance, Release> handle_;
 };

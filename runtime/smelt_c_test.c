@@ -207,6 +207,39 @@ int main(void) {
   smelt_tensor_release(into);
   smelt_tensor_release(x);
   smelt_instance_release(instance);
+
+  /* Methods: handles of one instance, which outlive the one that they come from. */
+  size_t bytes_of_methods;
+  const void* methods = c_methods_bundle(&bytes_of_methods);
+  smelt_program *both, *none = NULL;
+  smelt_instance *whole, *fill, *read;
+  CHECK(smelt_program_load_from_memory(methods, bytes_of_methods, &both) == SMELT_OK);
+  CHECK(smelt_program_method(both, 1) != NULL && strcmp(smelt_program_method(both, 1), "read") == 0);
+  CHECK(smelt_program_method(both, 2) == NULL);
+  CHECK(smelt_program_find_method(both, "raed", &none) == SMELT_NOT_FOUND && none == NULL);
+  CHECK(strstr(smelt_last_error(), "did you mean \"read\"?") != NULL);
+  CHECK(smelt_instance_create(both, NULL, &whole) == SMELT_OK);
+  CHECK(smelt_instance_find_method(whole, "fill", &fill) == SMELT_OK);
+  CHECK(smelt_instance_find_method(whole, "read", &read) == SMELT_OK);
+  CHECK(smelt_instance_find_method(whole, NULL, &read) == SMELT_INVALID_ARGUMENT);
+  smelt_program_release(both);
+  float three[] = {10, 20, 30};
+  const int64_t rows[] = {3};
+  smelt_tensor* row = smelt_tensor_borrow(three, sizeof three, SMELT_FLOAT32, 1, rows, NULL, 0);
+  arg = tensor_value(row);
+  count = 2;
+  CHECK(smelt_instance_run(whole, &arg, 1, outputs, &count) == SMELT_INVALID_ARGUMENT);
+  CHECK(strstr(smelt_last_error(), "fill, read") != NULL);
+  smelt_instance_release(whole);
+  count = 0;
+  CHECK(smelt_instance_run(fill, &arg, 1, NULL, &count) == SMELT_OK);
+  count = 2;
+  CHECK(smelt_instance_run(read, &arg, 1, outputs, &count) == SMELT_OK && count == 2);
+  CHECK(((const float*)smelt_tensor_data(outputs[0].value.tensor))[2] == 31 && outputs[1].value.integer == 3);
+  smelt_value_release(&outputs[0]);
+  smelt_instance_release(fill);
+  smelt_instance_release(read);
+  smelt_tensor_release(row);
   if (failures == 0) puts("ok");
   return failures != 0;
 }

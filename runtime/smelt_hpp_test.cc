@@ -73,6 +73,23 @@ int main() {
         smelt::Value(0.5).as_float() == 0.5 && smelt::Value(std::complex<double>(1, 2)).as_complex().imag() == 2 &&
         smelt::Value().IsNone());
   CHECK(smelt::Tensor::Create<int64_t>({2, 3}).dtype() == SMELT_INT64);
+
+  // A method finds what another one has written.
+  bytes = c_methods_bundle(&size);
+  const smelt::Program methods = smelt::Program::FromMemory(bytes, size);
+  CHECK(methods.method_names() == (std::vector<std::string>{"fill", "read"}));
+  CHECK(methods.args().empty() && methods.Method("read").args().size() == 1);
+  CHECK(StatusOf([&] { methods.Method("write"); }) == SMELT_NOT_FOUND);
+  smelt::Instance all(methods);
+  smelt::Instance fill = all.Method("fill"), read = all.Method("read");
+  std::vector<float> three = {10, 20, 30};
+  const smelt::Tensor filled = smelt::Tensor::Borrow(three.data(), {3});
+  CHECK(StatusOf([&] { all.Run({filled}); }) == SMELT_INVALID_ARGUMENT);
+  CHECK(StatusOf([&] { all.Method("write"); }) == SMELT_NOT_FOUND);
+  fill.Run({filled});
+  const std::vector<smelt::Value> sums = read.Run({filled});
+  CHECK(sums[0].tensor().data<float>()[2] == 31 && sums[1].as_int() == 3);
+  CHECK(all.State("cache").IsSame(read.State("cache")));
   if (failures == 0) std::puts("ok");
   return failures != 0;
 }

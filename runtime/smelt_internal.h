@@ -69,7 +69,7 @@ struct smelt_program {
 };
 struct smelt_instance {
   std::shared_ptr<const smelt::c_internal::Description> description;
-  std::unique_ptr<smelt::Instance> instance;
+  std::shared_ptr<smelt::Instance> instance;  // of a method: it keeps the whole instance
   const smelt::Program& program() const { return *description->program; }
 };
 

@@ -9,7 +9,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from typing import Any, Iterable, Optional, Sequence, Union
+from collections.abc import Mapping
+from typing import Any, Iterable, List, Optional, Sequence, Union
 
 from . import _errors, _operators
 
@@ -48,8 +49,9 @@ def compile(  # noqa: A001: the name says it
 ) -> pathlib.Path:
     """Compiles a model to a bundle and returns the bundle's path.
 
-    model: the path of a .pt2, .ir or .smg file, or what torch.export.export returned.
-    output: the bundle's path. By default the model's path with .smb, or, of an exported program, a file that is removed
+    model: the path of a .pt2, .ir or .smg file, or what torch.export.export returned; or a dictionary of these, whose
+      keys name the methods of one bundle: {"prefill": "p.pt2", "decode": "d.pt2"}.
+    output: the bundle's path, which several methods need. By default the model's path with .smb, or, of an exported program, a file that is removed
       when the process ends.
     target: the machines to compile for ("x86-64-v3"), one or several. By default those that `smelt compile` chooses.
     alias_variants: "auto", "none" or "all": which ways of sharing memory among arguments are compiled ahead.
@@ -61,21 +63,35 @@ def compile(  # noqa: A001: the name says it
 
     Raises smelt.Unsupported where the model uses operators that smelt lacks: the message lists all of them.
     """
-    temporary: Optional[pathlib.Path] = None
-    if isinstance(model, (str, os.PathLike)):
-        path = pathlib.Path(model)
-        out = pathlib.Path(output) if output is not None else path.with_suffix(".smb")
-    else:
+    temporary: List[pathlib.Path] = []
+    known_schemas: List[Any] = []
+
+    def file_of(one: Any, name: str) -> pathlib.Path:
+        if isinstance(one, (str, os.PathLike)):
+            return pathlib.Path(one)
         torch = sys.modules.get("torch")  # an exported program has loaded it
-        if torch is None or not isinstance(model, torch.export.ExportedProgram):
-            raise TypeError(f"a path or what torch.export.export returns expected, not {type(model).__name__}")
-        temporary = _scratch()
-        path = temporary / "model.pt2"
-        torch.export.save(model, path)
-        if op_schemas is None:
-            op_schemas = _operators.schemas_of(model)
-        out = pathlib.Path(output) if output is not None else temporary / "model.smb"
-    command = [_compiler(), "compile", str(path), "-o", str(out), "--quiet"]
+        if torch is None or not isinstance(one, torch.export.ExportedProgram):
+            raise TypeError(f"a path or what torch.export.export returns expected, not {type(one).__name__}")
+        temporary.append(_scratch() / f"{name}.pt2")
+        torch.export.save(one, temporary[-1])
+        known_schemas.extend(s for s in _operators.schemas_of(one) if s not in known_schemas)
+        return temporary[-1]
+
+    if isinstance(model, Mapping):
+        if output is None:
+            raise _errors.InvalidArgument("a bundle of several methods needs the path of its output")
+        for name in model:
+            if not str(name).isidentifier():
+                raise _errors.InvalidArgument(f"{name!r} is no name of a method: an identifier expected")
+        out = pathlib.Path(output)
+        inputs = [f"--method={name}={file_of(one, name)}" for name, one in model.items()]
+    else:
+        path = file_of(model, "model")
+        out = pathlib.Path(output) if output is not None else path.with_suffix(".smb")
+        inputs = [str(path)]
+    if op_schemas is None and known_schemas:
+        op_schemas = known_schemas
+    command = [_compiler(), "compile", *inputs, "-o", str(out), "--quiet"]
     if target is not None:
         command.append("--target=" + (target if isinstance(target, str) else ",".join(target)))
     if alias_variants is not None:
@@ -102,7 +118,7 @@ def compile(  # noqa: A001: the name says it
     except OSError as e:
         raise _errors.Unavailable(f"the smelt compiler cannot be run: {e}") from e
     finally:
-        if temporary is not None:
+        for path in temporary:
             path.unlink(missing_ok=True)
     if done.returncode != 0:
         message = done.stderr.decode("utf-8", "replace").strip()

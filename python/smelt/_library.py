@@ -246,6 +246,8 @@ _SHORT = {
     "smelt_program_describe": (c_int, [c_void_p, c_void_p]),
     "smelt_program_target": (c_char_p, [c_void_p, c_size_t]),
     "smelt_program_method": (c_char_p, [c_void_p, c_size_t]),
+    "smelt_program_find_method": (c_int, [c_void_p, c_char_p, c_void_p]),
+    "smelt_instance_find_method": (c_int, [c_void_p, c_char_p, c_void_p]),
     "smelt_program_arg": (c_int, [c_void_p, c_size_t, c_void_p]),
     "smelt_program_result": (c_int, [c_void_p, c_size_t, c_void_p]),
     "smelt_program_state": (c_int, [c_void_p, c_size_t, c_void_p]),

@@ -119,11 +119,17 @@ class Model:
 
     A model may be used from any thread; calls of one model wait for each other. For calls that run at the same time
     give each thread a clone().
+
+    A bundle may hold several methods. Their parameters and buffers are the same, so that one method reads what another
+    has written: run_method() calls one by its name, and method() gives it as a model.
     """
 
     signature: _signature.Signature
 
-    def __init__(self, program: _Program, threads: int, seed: int, arrays: str) -> None:
+    def __init__(
+        self, program: _Program, threads: int, seed: int, arrays: str, whole: Optional["Model"] = None, name: str = ""
+    ) -> None:
+        """whole, name: the model of which this is the method `name`."""
         if arrays not in ("auto", "numpy", "torch"):
             raise _errors.InvalidArgument(f'arrays is {arrays!r}, expected "auto", "numpy" or "torch"')
         if arrays == "torch":
@@ -134,10 +140,14 @@ class Model:
         self._arrays = arrays
         self.signature = signature = program.signature
         instance = ctypes.c_void_p()
-        options = lib.InstanceOptions(threads, seed)
-        library.check(library.instance_create(program.pointer, ctypes.byref(options), ctypes.byref(instance)))
+        if whole is None:
+            options = lib.InstanceOptions(threads, seed)
+            library.check(library.instance_create(program.pointer, ctypes.byref(options), ctypes.byref(instance)))
+        else:
+            library.check(library.instance_find_method(whole._instance, name.encode(), ctypes.byref(instance)))
         self._instance = instance.value
-        self._lock: Any = threading.RLock()
+        self._lock: Any = threading.RLock() if whole is None else whole._lock
+        self._methods: Dict[str, "Model"] = {}
 
         count, results = len(signature.arguments), len(signature.results)
         self._args_memory = (ctypes.c_char * max(count * (_VALUE + _ARRAY), 1))()
@@ -160,7 +170,7 @@ class Model:
         self._call_address = ctypes.addressof(self._call)
         self._run = library.instance_call
         self._binder = _tree.Binder(signature)
-        self._flatten = self._binder.flatten
+        self._flatten = self._binder.flatten if len(self.methods) == 1 else self._refuse
         self._nest = _tree.nester(signature.result_tree, results)
         # The shapes of results that are the same in every call.
         self._shapes: List[Optional[Tuple[int, ...]]] = [
@@ -330,11 +340,30 @@ class Model:
                 return tuple(names)
             names.append(name.decode())
 
+    def method(self, name: str) -> "Model":
+        """The method of that name as a model that has its states, and its lock, in common with this one."""
+        found = self._methods.get(name)
+        if found is not None:
+            return found
+        if len(self.methods) == 1 and name == self.methods[0]:
+            return self
+        program = ctypes.c_void_p()
+        status = self._library.program_find_method(self._program.pointer, name.encode(), ctypes.byref(program))
+        if status:
+            error = self._library.error(status)
+            raise _errors.InvalidArgument(str(error)) if isinstance(error, _errors.NotFound) else error
+        assert program.value is not None
+        made = Model(_Program(self._library, program.value), *self._options, self, name)
+        return self._methods.setdefault(name, made)
+
     def run_method(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Calls a method of the bundle by its name."""
-        if name not in self.methods:
-            raise _errors.InvalidArgument(f"the bundle has no method {name!r}; it has {', '.join(self.methods)}")
-        return self(*args, **kwargs)
+        return self.method(name)(*args, **kwargs)
+
+    def _refuse(self, args: Sequence[Any], kwargs: Dict[str, Any]) -> Sequence[Any]:
+        raise _errors.InvalidArgument(
+            f"the bundle has several methods, and the call names none: run_method() takes {', '.join(self.methods)}"
+        )
 
     def reset(self) -> None:
         """Gives all states the values that they have in the bundle."""

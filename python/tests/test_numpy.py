@@ -194,7 +194,7 @@ class NestedTest(unittest.TestCase):
         self.assertEqual(self.model.methods, ("forward",))
         out = self.model.run_method("forward", self.x, {"k": self.k})
         np.testing.assert_array_equal(out["logits"], self.y)
-        with self.assertRaisesRegex(smelt.InvalidArgument, "no method 'backward'; it has forward"):
+        with self.assertRaisesRegex(smelt.InvalidArgument, 'no method "backward"; it has "forward"'):
             self.model.run_method("backward")
         self.assertEqual(self.model.last_call.variant, "distinct")
 

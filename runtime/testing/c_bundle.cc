@@ -1,6 +1,7 @@
 #include "smelt/runtime/testing/c_bundle.h"
 
 #include "smelt/runtime/testing/hand_bundle.h"
+#include "smelt/runtime/testing/methods_bundle.h"
 #include "smelt/schema/bundle_signature.h"
 
 const void* c_test_bundle(size_t* size) {
@@ -27,6 +28,12 @@ const void* c_test_bundle(size_t* size) {
     p.Output(fb::OutputKind::Fresh, -1, y);
     return new std::string(b.Pack());
   }();
+  *size = kBytes->size();
+  return kBytes->data();
+}
+
+const void* c_methods_bundle(size_t* size) {
+  static const std::string* const kBytes = new std::string(smelt::FillAndRead().Pack());
   *size = kBytes->size();
   return kBytes->data();
 }

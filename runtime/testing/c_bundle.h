@@ -9,6 +9,8 @@ extern "C" {
 #endif
 /* Valid for the life of the process. */
 const void* c_test_bundle(size_t* size);
+/* The methods fill(x): cache.copy_(x), and read(of): return {"sum": cache + 1, "rows": len(of)}; cache is [1, 2, 3]. */
+const void* c_methods_bundle(size_t* size);
 #ifdef __cplusplus
 }
 #endif
