@@ -105,12 +105,17 @@ def _report(ctx, bundles):
 def _smelt_bundle_impl(ctx):
     bundle = ctx.actions.declare_file(ctx.label.name + ".smb")
     stats = ctx.actions.declare_file(ctx.label.name + ".stats.json")
+    names = ctx.attr.method_names
+    models = [ctx.file.model] if ctx.file.model else ctx.files.method_models
+    if names and len(models) != len(names):
+        fail("methods: each is one file, {} methods have {}".format(len(names), len(models)))
+    given = ["--method={}={}".format(name, file.path) for name, file in zip(names, models)] if names else models
     _run_smelt(
         ctx,
-        command = ["compile", ctx.file.model, "-o", bundle, "--stats-file", stats] + _compile_options(ctx),
+        command = ["compile"] + given + ["-o", bundle, "--stats-file", stats] + _compile_options(ctx),
         mnemonic = "SmeltCompile",
-        progress_message = "Compiling model {} for {}".format(ctx.file.model.short_path, ", ".join(_targets(ctx))),
-        inputs = [ctx.file.model] + ctx.files.op_schemas,
+        progress_message = "Compiling model {} for {}".format(", ".join([f.short_path for f in models]), ", ".join(_targets(ctx))),
+        inputs = models + ctx.files.op_schemas,
         outputs = [bundle, stats],
     )
     return [
@@ -126,19 +131,46 @@ def _smelt_bundle_impl(ctx):
         SmeltBundleInfo(bundle = bundle, stats = stats, targets = _targets(ctx)),
     ]
 
-smelt_bundle = rule(
+_smelt_bundle = rule(
     implementation = _smelt_bundle_impl,
-    doc = "Compiles a model into NAME.smb, a bundle that smelt's runtime maps and runs, and NAME.stats.json. With " +
-          "--output_groups=report, a page about it, NAME.html.",
+    doc = "What smelt_bundle makes.",
     attrs = dict(
         _COMPILE_ATTRS,
+        method_models = attr.label_list(
+            doc = "In place of model: the models of the methods, in the order of method_names.",
+            allow_files = _MODEL_FILES,
+        ),
+        method_names = attr.string_list(),
         model = attr.label(
             doc = "What torch.export saved (.pt2), or a graph as text (.ir) or binary (.smg).",
             allow_single_file = _MODEL_FILES,
-            mandatory = True,
         ),
     ),
 )
+
+def smelt_bundle(name, model = None, methods = None, **kwargs):
+    """Compiles a model into NAME.smb, a bundle that smelt's runtime maps and runs, and NAME.stats.json.
+
+    With --output_groups=report, a page about it, NAME.html.
+
+    Args:
+      name: of the rule.
+      model: what torch.export saved (.pt2), or a graph as text (.ir) or binary (.smg).
+      methods: in place of model, several of them by the names of the methods that they become: {"prefill": "prefill.pt2"}.
+        They share weights, buffers and kernels.
+      **kwargs: targets, op_schemas, options of the compiler; visibility, tags, testonly...
+    """
+    if (model == None) == (methods == None):
+        fail("smelt_bundle {}: a model or methods expected".format(name))
+    if methods != None and not methods:
+        fail("smelt_bundle {}: at least one method expected".format(name))
+    _smelt_bundle(
+        name = name,
+        model = model,
+        method_models = methods.values() if methods else [],
+        method_names = methods.keys() if methods else [],
+        **kwargs
+    )
 
 # --- many models, equal kernels compiled once ---
 

@@ -116,29 +116,79 @@ uint16_t MachineOf(const fb::BundleT& bundle) {
 #endif
 }
 
-class Maker {
- public:
-  Maker(const fb::BundleT& bundle, absl::string_view file, const CcOptions& options)
-      : b_(bundle), file_(file), options_(options) {}
+struct Member {
+  std::string name, type, comment;
+  bool tensor = false;
+  fb::ArgKind kind = fb::ArgKind::Tensor;
+};
 
-  absl::StatusOr<CcFiles> Run() {
+std::string Struct(const std::string& name, const std::vector<Member>& members) {
+  std::string out = absl::StrCat("struct ", name, " {\n");
+  for (const Member& m : members) {
+    if (m.type.empty()) continue;  // None
+    absl::StrAppend(&out, "  ", m.type, " ", m.name, ";", m.comment.empty() ? "" : "  // ", m.comment, "\n");
+  }
+  return out + "};\n";
+}
+
+// The status of a StatusOr that says which value of the model is not of the header's type.
+std::string InField(absl::string_view what, absl::string_view name, absl::string_view variable) {
+  return absl::StrCat("smelt::typed_internal::InField(\"", what, " \\\"", absl::CHexEscape(name), "\\\"\", ", variable,
+                      ".status())");
+}
+
+// A method: a member function of the session, and the structs that it takes and returns.
+class Function {
+ public:
+  // `prefix` begins the structs' names. `instance` is the member of the session that runs it.
+  Function(const fb::BundleT& program, std::string name, std::string prefix, std::string instance)
+      : b_(program), name_(std::move(name)), prefix_(std::move(prefix)), instance_(std::move(instance)) {}
+
+  absl::Status Read() {
     SMELT_RETURN_IF_ERROR(Inputs());
-    SMELT_RETURN_IF_ERROR(Outputs());
-    States();
-    CcFiles out;
-    out.header = Header();
-    out.source = Source();
-    if (options_.embed) out.object = MakeDataObject(file_, Symbol(), MachineOf(b_));
-    return out;
+    return Outputs();
+  }
+
+  const std::string& method() const { return b_.method; }
+  const std::string& instance() const { return instance_; }
+  std::string Structs() const {
+    return absl::StrCat(Struct(prefix_ + "Inputs", inputs_), "\n", Struct(prefix_ + "Outputs", outputs_));
+  }
+  std::string Declaration() const {
+    return absl::StrCat("  absl::StatusOr<", prefix_, "Outputs> ", name_, "(const ", prefix_, "Inputs& in);\n");
+  }
+  std::string Definition() const {
+    std::string run;
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      const Member& m = outputs_[i];
+      if (!m.tensor || m.type.empty()) continue;
+      absl::StrAppend(&run, "  auto o", i, " = ", m.type, "::From((*results)[", i, "].tensor());\n  if (!o", i,
+                      ".ok()) return ", InField("output", b_.outputs[i]->name, absl::StrCat("o", i)), ";\n");
+    }
+    std::vector<std::string> fields;
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      const Member& m = outputs_[i];
+      if (m.type.empty()) continue;
+      const std::string result = absl::StrCat("(*results)[", i, "]");
+      fields.push_back(absl::StrCat(".", m.name, " = ",
+                                    m.tensor                        ? absl::StrCat("*std::move(o", i, ")")
+                                    : m.kind == fb::ArgKind::Tensor ? result
+                                    : m.kind == fb::ArgKind::Int    ? result + ".as_int()"
+                                    : m.kind == fb::ArgKind::Float  ? result + ".as_float()"
+                                    : m.kind == fb::ArgKind::Bool   ? result + ".as_bool()"
+                                    : m.kind == fb::ArgKind::String ? result + ".as_string()"
+                                                                    : result + ".as_complex()"));
+    }
+    return absl::StrCat("absl::StatusOr<", prefix_, "Outputs> Session::", name_, "([[maybe_unused]] const ", prefix_,
+                        "Inputs& in) {\n  auto results = ", instance_, "->Run({", absl::StrJoin(arguments_, ", "),
+                        "});\n"
+                        "  if (!results.ok()) return results.status();\n"
+                        "  if (absl::Status s = smelt::typed_internal::CheckNumResults(results->size(), ",
+                        outputs_.size(), "); !s.ok()) return s;\n", run, "  return ", prefix_, "Outputs{",
+                        absl::StrJoin(fields, ", "), "};\n}\n\n");
   }
 
  private:
-  struct Member {
-    std::string name, type, comment;
-    bool tensor = false;
-    fb::ArgKind kind = fb::ArgKind::Tensor;
-  };
-
   std::optional<int64_t> Constant(int e) const {
     if (e < 0 || b_.exprs[e].op() != fb::ExprOp::Constant) return std::nullopt;
     return b_.exprs[e].constant();
@@ -235,10 +285,63 @@ class Maker {
     return absl::OkStatus();
   }
 
+  const fb::BundleT& b_;
+  const std::string name_, prefix_, instance_;
+  std::vector<Member> inputs_, outputs_;
+  std::vector<std::string> arguments_;  // of Instance::Run, baked-in ones too
+};
+
+class Maker {
+ public:
+  Maker(const fb::BundleT& bundle, absl::string_view file, const CcOptions& options)
+      : b_(bundle), file_(file), options_(options) {}
+
+  absl::StatusOr<CcFiles> Run() {
+    if (b_.methods.empty()) functions_.emplace_back(b_, "Run", "", "instance_");
+    for (const auto& m : b_.methods) AddMethod(*m);
+    for (Function& f : functions_) {
+      const absl::Status read = f.Read();
+      if (!read.ok()) return b_.methods.empty() ? read : Annotate(read, absl::StrCat("method ", Quoted(f.method())));
+    }
+    States();
+    CcFiles out;
+    out.header = Header();
+    out.source = Source();
+    if (options_.embed) out.object = MakeDataObject(file_, Symbol(), MachineOf(b_));
+    return out;
+  }
+
+ private:
+  // "train_step" becomes TrainStep(const TrainStepInputs&).
+  void AddMethod(const fb::BundleT& method) {
+    std::string name;
+    for (absl::string_view word : absl::StrSplit(method.method, '_', absl::SkipEmpty())) {
+      absl::StrAppend(&name, word);
+      name[name.size() - word.size()] = static_cast<char>(toupper(static_cast<unsigned char>(word[0])));
+    }
+    TakenNames none;
+    const std::string first = Identifier(name, none);
+    name = first;
+    const auto names = [&] { return std::vector<std::string>{name, name + "Inputs", name + "Outputs"}; };
+    const auto is_taken = [&](const std::string& n) { return method_names_.count(n) != 0; };
+    for (int n = 2;; ++n) {
+      const std::vector<std::string> all = names();
+      if (std::none_of(all.begin(), all.end(), is_taken)) break;
+      name = absl::StrCat(first, "_", n);
+    }
+    for (const std::string& n : names()) method_names_.insert(n);
+    functions_.emplace_back(method, name, name, absl::StrCat("method", functions_.size(), "_"));
+  }
+
   // The states that calls write or return: of others the instances share the memory.
   void States() {
     std::set<int> changing;  // by some call: then the type says nothing of sizes
-    for (const auto& plan : b_.plans) {
+    std::vector<const fb::PlanT*> plans;
+    for (const auto& p : b_.plans) plans.push_back(p.get());
+    for (const auto& m : b_.methods) {
+      for (const auto& p : m->plans) plans.push_back(p.get());
+    }
+    for (const fb::PlanT* plan : plans) {
       if (!plan->convention->mutated) continue;
       for (const auto& m : plan->convention->mutated->inputs) {
         if (m->is_state && (m->flags & ~static_cast<int>(fb::MutationKind::Data)) != 0) changing.insert(m->arg);
@@ -287,25 +390,10 @@ class Maker {
     }
     return absl::StrCat(out, "  return States{", absl::StrJoin(fields, ", "), "};\n}\n\n");
   }
-  // The status of a StatusOr that says which value of the model is not of the header's type.
-  static std::string InField(absl::string_view what, absl::string_view name, absl::string_view variable) {
-    return absl::StrCat("smelt::typed_internal::InField(\"", what, " \\\"", absl::CHexEscape(name), "\\\"\", ",
-                        variable, ".status())");
-  }
-
   std::string Symbol() const {
     return absl::StrCat("smelt_bundle_", absl::StrReplaceAll(options_.cc_namespace, {{"::", "_"}}));
   }
   std::string HeaderDigest() const { return absl::BytesToHexString(file_.substr(64, 32)); }
-
-  static std::string Struct(const char* name, const std::vector<Member>& members) {
-    std::string out = absl::StrCat("struct ", name, " {\n");
-    for (const Member& m : members) {
-      if (m.type.empty()) continue;  // None
-      absl::StrAppend(&out, "  ", m.type, " ", m.name, ";", m.comment.empty() ? "" : "  // ", m.comment, "\n");
-    }
-    return out + "};\n";
-  }
 
   std::string Header() const {
     std::string guard;
@@ -322,6 +410,15 @@ class Maker {
                              "  // InvalidArgument if it is another bundle than the one this header was made of.\n"
                              "  static absl::StatusOr<Model> Load(absl::string_view path = kBundlePath,\n"
                              "                                    const smelt::ProgramOptions& options = {});\n");
+    std::vector<std::string> all;
+    std::string declarations, members;
+    for (const Function& f : functions_) {
+      all.push_back(f.Structs());
+      declarations += f.Declaration();
+      if (!b_.methods.empty())
+        absl::StrAppend(&members, "  smelt::Instance* ", f.instance(), " = nullptr;  // ", f.method(), "\n");
+    }
+    const std::string structs = absl::StrJoin(all, "\n");
     return absl::StrCat("// Made by smelt of the model \"", absl::CHexEscape(b_.model_name), "\".\n#ifndef ", guard,
                         "\n#define ", guard,
                         R"(
@@ -335,22 +432,22 @@ class Maker {
 #include "smelt/runtime/typed.h"
 
 namespace )",
-                        options_.cc_namespace, " {\n\n// Each by its name: Inputs{.x = x}.\n",
-                        Struct("Inputs", inputs_), "\n", Struct("Outputs", outputs_), StatesStruct(), R"(
+                        options_.cc_namespace, " {\n\n// Each by its name: Inputs{.x = x}.\n", structs, StatesStruct(),
+                        R"(
 // One caller at a time; see smelt::Instance.
 class Session {
  public:
   // As in eager PyTorch, inputs that the model writes are written.
-  absl::StatusOr<Outputs> Run(const Inputs& in);
 )",
-                        states_.empty() ? "" : "  absl::StatusOr<States> states() const;\n",
+                        declarations, states_.empty() ? "" : "  absl::StatusOr<States> states() const;\n",
                         R"(  smelt::Instance& instance() const { return *instance_; }
 
  private:
   friend class Model;
   explicit Session(std::unique_ptr<smelt::Instance> instance) : instance_(std::move(instance)) {}
   std::unique_ptr<smelt::Instance> instance_;
-};
+)",
+                        members, R"(};
 
 // Immutable, shared by threads; copies share it.
 class Model {
@@ -370,26 +467,13 @@ class Model {
   }
 
   std::string Source() const {
-    std::string run;
-    for (size_t i = 0; i < outputs_.size(); ++i) {
-      const Member& m = outputs_[i];
-      if (!m.tensor || m.type.empty()) continue;
-      absl::StrAppend(&run, "  auto o", i, " = ", m.type, "::From((*results)[", i, "].tensor());\n  if (!o", i,
-                      ".ok()) return ", InField("output", b_.outputs[i]->name, absl::StrCat("o", i)), ";\n");
-    }
-    std::vector<std::string> fields;
-    for (size_t i = 0; i < outputs_.size(); ++i) {
-      const Member& m = outputs_[i];
-      if (m.type.empty()) continue;
-      const std::string result = absl::StrCat("(*results)[", i, "]");
-      fields.push_back(absl::StrCat(".", m.name, " = ",
-                                    m.tensor                        ? absl::StrCat("*std::move(o", i, ")")
-                                    : m.kind == fb::ArgKind::Tensor ? result
-                                    : m.kind == fb::ArgKind::Int    ? result + ".as_int()"
-                                    : m.kind == fb::ArgKind::Float  ? result + ".as_float()"
-                                    : m.kind == fb::ArgKind::Bool   ? result + ".as_bool()"
-                                    : m.kind == fb::ArgKind::String ? result + ".as_string()"
-                                                                    : result + ".as_complex()"));
+    std::string definitions, methods;
+    for (const Function& f : functions_) {
+      definitions += f.Definition();
+      if (b_.methods.empty()) continue;
+      absl::StrAppend(&methods, "  auto ", f.instance(), " = session.instance_->Method(\"", f.method(), "\");\n  if (!",
+                      f.instance(), ".ok()) return ", f.instance(), ".status();\n  session.", f.instance(), " = *",
+                      f.instance(), ";\n");
     }
     const std::string load =
         options_.embed ? absl::StrCat(
@@ -412,17 +496,10 @@ class Model {
         "}\n\n"
         "absl::StatusOr<Session> Model::NewSession(const smelt::InstanceOptions& options) const {\n"
         "  auto instance = smelt::Instance::Create(program_, options);\n"
-        "  if (!instance.ok()) return instance.status();\n"
-        "  return Session(*std::move(instance));\n"
-        "}\n\n"
-        "absl::StatusOr<Outputs> Session::Run([[maybe_unused]] const Inputs& in) {\n"
-        "  auto results = instance_->Run({",
-        absl::StrJoin(arguments_, ", "),
-        "});\n"
-        "  if (!results.ok()) return results.status();\n"
-        "  if (absl::Status s = smelt::typed_internal::CheckNumResults(results->size(), ",
-        outputs_.size(), "); !s.ok()) return s;\n", run, "  return Outputs{", absl::StrJoin(fields, ", "), "};\n}\n\n",
-        StatesSource(), "}  // namespace ", options_.cc_namespace, "\n");
+        "  if (!instance.ok()) return instance.status();\n",
+        methods.empty() ? "  return Session(*std::move(instance));\n"
+                        : absl::StrCat("  Session session(*std::move(instance));\n", methods, "  return session;\n"),
+        "}\n\n", definitions, StatesSource(), "}  // namespace ", options_.cc_namespace, "\n");
   }
 
   struct State {
@@ -433,9 +510,10 @@ class Model {
   const fb::BundleT& b_;
   const absl::string_view file_;
   const CcOptions& options_;
-  std::vector<Member> inputs_, outputs_;
+  std::vector<Function> functions_;
+  // Of members and structs, with those that every header has.
+  std::set<std::string> method_names_ = {"Inputs", "Outputs", "Session", "Model", "States"};
   std::vector<State> states_;
-  std::vector<std::string> arguments_;  // of Instance::Run, baked-in ones too
 };
 
 }  // namespace
