@@ -1,0 +1,3 @@
+#!/bin/sh
+# Runs the program named first with the other arguments.
+exec "$@"
