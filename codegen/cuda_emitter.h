@@ -1,7 +1,7 @@
 // Emits the functions of one CUDA kernel. Internal to lower_cuda.h, whose files hold the parts of this class:
 // instructions (lower_cuda.cc), points and columns (cuda_points.cc), transposes (cuda_transpose.cc), rows (cuda_rows.cc), scatters (cuda_scatter.cc).
 //
-//   CudaEmitter(module, spec, launch.stages[k]->entry).Emit(k);
+//   CudaEmitter(module, spec, launch.stages[k]->entry, limits).Emit(k);
 //
 // Invariant: `index_` and `values_` belong to the point that is being emitted. Whoever emits a phase leaves both as they
 // were, except for the values of the phase's instructions.
@@ -28,7 +28,7 @@ class CudaEmitter {
   using Value = llvm::Value;
 
  public:
-  CudaEmitter(llvm::Module& module, const KernelSpec& spec, const std::string& symbol);
+  CudaEmitter(llvm::Module& module, const KernelSpec& spec, const std::string& symbol, const CudaLimits& limits);
   // Emits stage `stage` of the launch, and the end of the function.
   void Emit(int stage);
 
@@ -122,6 +122,7 @@ class CudaEmitter {
   void StoreVector(int i, int v);
 
   const KernelSpec& s_;
+  const CudaLimits limits_;
   const CudaSchedule schedule_;
   CudaFunction f_;
   llvm::IRBuilder<>& b_;

@@ -470,11 +470,11 @@ absl::Status FromLlvm(llvm::Error error) { return absl::InternalError(llvm::toSt
 
 class Emulation : public CudaEmulation {
  public:
-  absl::Status Init(const KernelSpec& spec) {
+  absl::Status Init(const KernelSpec& spec, const CudaLimits& limits) {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
     auto context = std::make_unique<llvm::LLVMContext>();
-    auto module = LowerKernelForCuda(*context, spec, "kernel");
+    auto module = LowerKernelForCuda(*context, spec, "kernel", limits);
     if (!module.ok()) return module.status();
     // The machine's own registers and barriers become calls; nothing else changes.
     std::vector<llvm::Function*> functions;
@@ -506,7 +506,7 @@ class Emulation : public CudaEmulation {
     (*module)->setDataLayout(jit_->getDataLayout());
     if (auto e = jit_->addIRModule(llvm::orc::ThreadSafeModule(*std::move(module), std::move(context))))
       return FromLlvm(std::move(e));
-    launch_ = CudaLaunchFor(spec, "kernel");
+    launch_ = CudaLaunchFor(spec, "kernel", limits);
     num_words_ = spec.num_words();
     for (const auto& stage : launch_.stages) {
       auto address = jit_->lookup(stage->entry);
@@ -561,9 +561,9 @@ class Emulation : public CudaEmulation {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CudaEmulation>> CudaEmulation::Create(const KernelSpec& spec) {
+absl::StatusOr<std::unique_ptr<CudaEmulation>> CudaEmulation::Create(const KernelSpec& spec, const CudaLimits& limits) {
   auto out = std::make_unique<Emulation>();
-  const absl::Status status = out->Init(spec);
+  const absl::Status status = out->Init(spec, limits);
   if (!status.ok()) return status;
   return std::unique_ptr<CudaEmulation>(std::move(out));
 }

@@ -17,18 +17,19 @@
 
 #include "absl/status/statusor.h"
 #include "smelt/codegen/compiler.h"
+#include "smelt/codegen/cuda_schedule.h"
 #include "smelt/fuser/kernel_spec.h"
 
 namespace smelt {
 
 class CudaEmulation {
  public:
-  static absl::StatusOr<std::unique_ptr<CudaEmulation>> Create(const KernelSpec& spec);
+  static absl::StatusOr<std::unique_ptr<CudaEmulation>> Create(const KernelSpec& spec, const CudaLimits& limits = {});
   virtual ~CudaEmulation() = default;
   // Launches all stages of the kernel as <<<grid, kCudaBlock>>>, with a workspace of their own. A barrier or shuffle that
   // not all threads reach is a CHECK failure. Launches from several threads run one after the other.
   virtual void Launch(int grid, const int64_t* words, int64_t begin, int64_t end, int64_t* status) = 0;
-  // Launches one stage, CudaLaunchFor(spec, symbol).stages[stage], as a runtime does. The words are passed by pointer
+  // Launches one stage, CudaLaunchFor(spec, symbol, limits).stages[stage], as a runtime does. The words are passed by pointer
   // here.
   virtual void LaunchStage(int stage, int grid, const int64_t* words, int64_t begin, int64_t end, int64_t* status,
                            void* workspace) = 0;

@@ -107,7 +107,7 @@ CudaEmitter::Columns CudaEmitter::ColumnsOfLaunch() {
 void CudaEmitter::EmitColumns() {
   // Where each point has few elements, a thread for each point is enough.
   f_.IfElse(
-      b_.CreateICmpSLE(ReductionSize(), b_.getInt64(kCudaFewElements)), [&] { EmitPoints(/*serial=*/false); },
+      b_.CreateICmpSLE(ReductionSize(), b_.getInt64(limits_.few_elements)), [&] { EmitPoints(/*serial=*/false); },
       [&] { EmitTiledColumns(); });
 }
 

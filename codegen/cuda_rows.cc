@@ -45,7 +45,7 @@ void CudaEmitter::EmitRows() {
     }
     f_.IfElse(b_.CreateICmpSGT(Splits(), b_.getInt64(1)), [&] { EmitSplitRows(); }, [&] { EmitRows(blocks); });
   };
-  f_.IfElse(b_.CreateICmpSLE(ReductionSize(), b_.getInt64(kCudaShortRow)), [&] { EmitRows(warps); }, long_rows);
+  f_.IfElse(b_.CreateICmpSLE(ReductionSize(), b_.getInt64(limits_.short_row)), [&] { EmitRows(warps); }, long_rows);
 }
 
 void CudaEmitter::EmitRows(const Team& team) {

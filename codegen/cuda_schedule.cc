@@ -15,7 +15,6 @@ namespace smelt {
 namespace {
 
 constexpr int kVectorBytes = 16;
-constexpr int kRowChunk = 8192, kColumnChunk = 1024;  // elements of a reduction
 
 // Returns the number of elements of kVectorBytes in the widest param that is contiguous along `dim`; 1 if there is none.
 int VectorAlong(const KernelSpec& spec, int dim) {
@@ -81,7 +80,7 @@ int PartialWords(const KernelSpec& spec, const KernelPhase& phase) {
   return words;
 }
 
-CudaSchedule CudaScheduleFor(const KernelSpec& spec) {
+CudaSchedule CudaScheduleFor(const KernelSpec& spec, const CudaLimits& limits) {
   CudaSchedule out;
   bool scans = false;
   for (const KernelInstr& in : spec.instrs) scans = scans || in.op == KernelOp::kScan;
@@ -93,12 +92,12 @@ CudaSchedule CudaScheduleFor(const KernelSpec& spec) {
   } else if (VectorIsParallel(spec)) {
     if (MaySplit(spec)) {
       out.kind = CudaSchedule::kColumns;
-      out.split = kColumnChunk;
+      out.split = limits.column_chunk;
     }
   } else if (!scans) {
     out.kind = CudaSchedule::kRows;
     out.vector = VectorAlong(spec, spec.rank() - 1);
-    if (MaySplit(spec)) out.split = kRowChunk;
+    if (MaySplit(spec)) out.split = limits.row_chunk;
   }
   return out;
 }
@@ -107,8 +106,8 @@ bool TakesWordsByValue(const KernelSpec& spec) {
   return spec.num_words() >= 1 && spec.num_words() <= kMaxCudaWordsByValue;
 }
 
-fb::CudaKernelT CudaLaunchFor(const KernelSpec& spec, const std::string& symbol) {
-  const CudaSchedule schedule = CudaScheduleFor(spec);
+fb::CudaKernelT CudaLaunchFor(const KernelSpec& spec, const std::string& symbol, const CudaLimits& limits) {
+  const CudaSchedule schedule = CudaScheduleFor(spec, limits);
   const int p = spec.parallel_rank, q = spec.reduction_rank;
   // The points of the launch along the vectorized dim, of which an item has `n`.
   const auto points = [&](int n) -> std::vector<fb::CudaFactor> {

@@ -28,9 +28,15 @@ namespace smelt {
 
 inline constexpr int kCudaBlock = 256;  // threads
 inline constexpr int kCudaWarp = 32;
-// The largest number of elements of a point that a warp reduces in kRows, and a thread in kColumns.
-inline constexpr int kCudaShortRow = 1024;
-inline constexpr int kCudaFewElements = 32;
+
+// The sizes at which schedules change. Tests lower them, so that small sizes take the paths of large ones.
+struct CudaLimits {
+  int short_row = 1024;     // the largest number of elements of a point that a warp reduces in kRows
+  int few_elements = 32;    // ... and a thread in kColumns
+  int row_chunk = 8192;     // elements of a part of a split row; a multiple of 8
+  int column_chunk = 1024;  // ... of a split column
+  int short_side = 16;      // the smallest size of a dim that is worth a tile
+};
 
 struct CudaSchedule {
   enum Kind { kPoints, kColumns, kRows, kSerial } kind = kPoints;
@@ -40,7 +46,7 @@ struct CudaSchedule {
   // whose elements of such params go through shared memory. -1: there are none.
   int tile_dim = -1;
 };
-CudaSchedule CudaScheduleFor(const KernelSpec& spec);
+CudaSchedule CudaScheduleFor(const KernelSpec& spec, const CudaLimits& limits = {});
 
 // Returns whether the vectorized dim is a parallel one. Tiles are then rows of it, or its elements if it is the only
 // parallel dim.
@@ -56,7 +62,7 @@ int PartialWords(const KernelSpec& spec, const KernelPhase& phase);
 bool TakesWordsByValue(const KernelSpec& spec);
 
 // Returns the launch of the kernel that is lowered as `symbol`.
-fb::CudaKernelT CudaLaunchFor(const KernelSpec& spec, const std::string& symbol);
+fb::CudaKernelT CudaLaunchFor(const KernelSpec& spec, const std::string& symbol, const CudaLimits& limits = {});
 
 }  // namespace smelt
 

@@ -25,8 +25,8 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
-std::unique_ptr<CudaEmulation> Emulate(const KernelSpec& spec) {
-  auto kernel = CudaEmulation::Create(spec);
+std::unique_ptr<CudaEmulation> Emulate(const KernelSpec& spec, const CudaLimits& limits = {}) {
+  auto kernel = CudaEmulation::Create(spec, limits);
   EXPECT_TRUE(kernel.ok()) << kernel.status();
   return kernel.ok() ? *std::move(kernel) : nullptr;
 }
@@ -98,6 +98,27 @@ TEST(CudaTest, EveryRandomKernelEqualsTheInterpreter) {
   EXPECT_GT(kinds[CudaSchedule::kRows], 10);
   EXPECT_GT(kinds[CudaSchedule::kSerial], 0);
   EXPECT_GT(vectors, 10);
+}
+
+// Small sizes take the paths of large ones: rows of blocks, split reductions, tiles.
+TEST(CudaTest, EveryRandomKernelEqualsTheInterpreterWhateverItsSchedule) {
+  const CudaLimits limits = {.short_row = 2, .few_elements = 1, .row_chunk = 8, .column_chunk = 3, .short_side = 1};
+  int split = 0, tiled = 0;
+  for (int seed = 1; seed <= 60; ++seed) {
+    std::mt19937_64 rng(1000 + seed);
+    const RandomCase c = MakeRandomCase(rng);
+    const CudaSchedule schedule = CudaScheduleFor(c.spec, limits);
+    if (schedule.split == 0 && schedule.tile_dim < 0 && schedule.kind != CudaSchedule::kRows) continue;
+    SCOPED_TRACE(absl::StrCat("seed ", seed, "\n", c.spec.ToString()));
+    auto kernel = Emulate(c.spec, limits);
+    ASSERT_NE(kernel, nullptr);
+    ASSERT_EQ(CompareWithInterpreter(c, kernel->entry(), Guard::kEnd, 1), "");
+    ASSERT_EQ(kernel->race(), "");
+    split += schedule.split > 0;
+    tiled += schedule.tile_dim >= 0;
+  }
+  EXPECT_GT(split, 0);
+  EXPECT_GT(tiled, 0);
 }
 
 // Runs both with the same words and checks the largest difference, relative to `scale`.

@@ -104,7 +104,7 @@ TEST(CudaToolkitTest, ACubinIsAssembledOnceAndThenComesFromTheCache) {
   record = EncodeKernelRecord(key_text, "from the cache");
   EXPECT_EQ(*assemble(*ptx), "from the cache");
   EXPECT_EQ(*assemble(*ptx + "\n"), *RunPtxas(*ptx, Target::kSm90));
-  // What ptxas refuses is not kept.
+  // Text that ptxas refuses is not kept.
   EXPECT_FALSE(assemble("no PTX").ok());
   EXPECT_EQ(store->records.size(), 2);
 }

@@ -19,11 +19,11 @@ constexpr int kTileRow = kTile + 1;
 }  // namespace
 
 void CudaEmitter::EmitPointsInTiles() {
-  // Tiles cover all points of the spec, and dims that are shorter than half a tile would leave most threads without work.
+  // Tiles cover all points of the spec, and short dims would leave most threads without work.
   const int d = schedule_.tile_dim, last = s_.parallel_rank - 1;
   Value* const rows = f_.Product(0, last);
   Value* const whole = b_.CreateAnd(b_.CreateICmpEQ(f_.begin(), b_.getInt64(0)), b_.CreateICmpEQ(f_.end(), rows));
-  const auto is_long = [&](int dim) { return b_.CreateICmpSGE(f_.Size(dim), b_.getInt64(kTile / 2)); };
+  const auto is_long = [&](int dim) { return b_.CreateICmpSGE(f_.Size(dim), b_.getInt64(limits_.short_side)); };
   Value* const both = b_.CreateAnd(is_long(d), is_long(last));
   f_.IfElse(b_.CreateAnd(whole, both), [&] { EmitTiles(); }, [&] { EmitPoints(/*serial=*/false); });
 }

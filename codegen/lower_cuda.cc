@@ -16,9 +16,11 @@ using llvm::AllocaInst;
 using llvm::Type;
 using llvm::Value;
 
-CudaEmitter::CudaEmitter(llvm::Module& module, const KernelSpec& spec, const std::string& symbol)
+CudaEmitter::CudaEmitter(llvm::Module& module, const KernelSpec& spec, const std::string& symbol,
+                         const CudaLimits& limits)
     : s_(spec),
-      schedule_(CudaScheduleFor(spec)),
+      limits_(limits),
+      schedule_(CudaScheduleFor(spec, limits)),
       f_(module, spec, symbol),
       b_(f_.b()),
       scalar_(f_.scalar()),
@@ -183,14 +185,14 @@ void CudaEmitter::EmitInstr(int i, int u) {
 }
 
 absl::StatusOr<std::unique_ptr<llvm::Module>> LowerKernelForCuda(llvm::LLVMContext& context, const KernelSpec& spec,
-                                                                 const std::string& symbol) {
+                                                                 const std::string& symbol, const CudaLimits& limits) {
   for (const KernelInstr& in : spec.instrs) {
     if (in.op == KernelOp::kAtomicAdd) return absl::UnimplementedError("atomic_add: kernels have none");
   }
   auto module = std::make_unique<llvm::Module>("kernel", context);
-  const fb::CudaKernelT launch = CudaLaunchFor(spec, symbol);
+  const fb::CudaKernelT launch = CudaLaunchFor(spec, symbol, limits);
   for (size_t k = 0; k < launch.stages.size(); ++k) {
-    CudaEmitter(*module, spec, launch.stages[k]->entry).Emit(static_cast<int>(k));
+    CudaEmitter(*module, spec, launch.stages[k]->entry, limits).Emit(static_cast<int>(k));
   }
   return module;
 }

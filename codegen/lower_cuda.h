@@ -17,13 +17,15 @@
 #include "absl/status/statusor.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
+#include "smelt/codegen/cuda_schedule.h"
 #include "smelt/fuser/kernel_spec.h"
 
 namespace smelt {
 
-// Returns a module with the functions of CudaLaunchFor(spec, symbol). The spec must be valid.
+// Returns a module with the functions of CudaLaunchFor(spec, symbol, limits). The spec must be valid.
 absl::StatusOr<std::unique_ptr<llvm::Module>> LowerKernelForCuda(llvm::LLVMContext& context, const KernelSpec& spec,
-                                                                 const std::string& symbol);
+                                                                 const std::string& symbol,
+                                                                 const CudaLimits& limits = {});
 
 }  // namespace smelt
 

@@ -93,7 +93,7 @@ std::string MessageAfter(const std::function<void(fb::TargetCodeT&, fb::CudaKern
   target->kernels[0]->cuda->stages.push_back(Stage({{-1, 0, 1}, {1, 3, 4}}, 256));
   change(*target, *target->kernels[0]->cuda);
   b.targets.push_back(std::move(target));
-  // What was encoded is decoded again.
+  // The verifier sees the table as it is read from a file.
   const std::string bytes = EncodeBundle(b);
   auto decoded = DecodeBundle({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
   if (!decoded.ok()) return std::string(decoded.status().message());
