@@ -1,10 +1,11 @@
 // Emits the functions of one CUDA kernel. Internal to lower_cuda.h, whose files hold the parts of this class:
-// instructions (lower_cuda.cc), points and columns (cuda_points.cc), transposes (cuda_transpose.cc), rows (cuda_rows.cc), scatters (cuda_scatter.cc).
+// instructions (lower_cuda.cc), points and columns (cuda_points.cc), transposes (cuda_transpose.cc), rows
+// (cuda_rows.cc), scatters (cuda_scatter.cc).
 //
 //   CudaEmitter(module, spec, launch.stages[k]->entry, limits).Emit(k);
 //
-// Invariant: `index_` and `values_` belong to the point that is being emitted. Whoever emits a phase leaves both as they
-// were, except for the values of the phase's instructions.
+// Invariant: `index_` and `values_` belong to the point that is being emitted. Whoever emits a phase leaves both as
+// they were, except for the values of the phase's instructions.
 #ifndef SMELT_CODEGEN_CUDA_EMITTER_H_
 #define SMELT_CODEGEN_CUDA_EMITTER_H_
 
@@ -81,8 +82,8 @@ class CudaEmitter {
   Team Warps();
   Team Blocks();
   void EmitRows(const Team& team);
-  // The inner phase for elements [from, to) of the reduction dims, which the team shares. `v` adjacent ones at once where
-  // they are aligned.
+  // The inner phase for elements [from, to) of the reduction dims, which the team shares. `v` adjacent ones at once
+  // where they are aligned.
   void EmitElements(const KernelPhase& phase, const Team& team, Value* from, Value* to);
   // Returns whether the phase may take several adjacent elements at once. Emits the question to memory.
   Value* IsAligned(const KernelPhase& phase, int v);

@@ -104,8 +104,9 @@ class Accesses {
     int64_t epoch = -1, warp_epoch = -1;
     int warp() const { return thread / kCudaWarp; }
   };
-  // Notes an access by `me`: it writes `value`, or reads if that is null. `shared` means the block's own memory. Returns
-  // the access that it races with, or null. Writes of equal bytes do not race: expanded memory is filled by them.
+  // Notes an access by `me`: it writes `value`, or reads if that is null. `shared` means the block's own memory.
+  // Returns the access that it races with, or null. Writes of equal bytes do not race: expanded memory is filled by
+  // them.
   const char* Note(const char* at, int64_t bytes, const char* value, bool shared, const Who& me) {
     const bool write = value != nullptr;
     const char* race = nullptr;

@@ -7,7 +7,8 @@
 // The IR is the same as for NVPTX, before libdevice is linked. Functions of the C library replace libdevice's, and the
 // threads of a block are fibers. They run in lockstep: no thread passes a memory access before all runnable threads
 // have reached one. Blocks run one after the other. Each byte records which threads have read and written it since the
-// last barrier of the block or of the warp, and in earlier blocks. So unordered accesses are found regardless of the order in which they ran.
+// last barrier of the block or of the warp, and in earlier blocks. So unordered accesses are found regardless of the
+// order in which they ran.
 #ifndef SMELT_CODEGEN_CUDA_EMULATION_H_
 #define SMELT_CODEGEN_CUDA_EMULATION_H_
 
@@ -26,11 +27,11 @@ class CudaEmulation {
  public:
   static absl::StatusOr<std::unique_ptr<CudaEmulation>> Create(const KernelSpec& spec, const CudaLimits& limits = {});
   virtual ~CudaEmulation() = default;
-  // Launches all stages of the kernel as <<<grid, kCudaBlock>>>, with a workspace of their own. A barrier or shuffle that
-  // not all threads reach is a CHECK failure. Launches from several threads run one after the other.
+  // Launches all stages of the kernel as <<<grid, kCudaBlock>>>, with a workspace of their own. A barrier or shuffle
+  // that not all threads reach is a CHECK failure. Launches from several threads run one after the other.
   virtual void Launch(int grid, const int64_t* words, int64_t begin, int64_t end, int64_t* status) = 0;
-  // Launches one stage, CudaLaunchFor(spec, symbol, limits).stages[stage], as a runtime does. The words are passed by pointer
-  // here.
+  // Launches one stage, CudaLaunchFor(spec, symbol, limits).stages[stage], as a runtime does. The words are passed by
+  // pointer here.
   virtual void LaunchStage(int stage, int grid, const int64_t* words, int64_t begin, int64_t end, int64_t* status,
                            void* workspace) = 0;
   // Returns a function that launches the kernel with a grid of 2 and has the signature of a kernel for a CPU. It lives

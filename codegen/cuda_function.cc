@@ -17,7 +17,8 @@ using llvm::Value;
 
 namespace {
 
-// The features that the scalar emitter may use: contraction is explicit, conversions of float16 and to bfloat16 are instructions.
+// The features that the scalar emitter may use: contraction is explicit, conversions of float16 and to bfloat16 are
+// instructions.
 CpuFeatures Features() {
   CpuFeatures f;
   f.fma = true;

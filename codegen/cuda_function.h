@@ -1,4 +1,5 @@
-// The function of a CUDA kernel while it is emitted: its control flow, its threads, and the parameter block of a launch.
+// The function of a CUDA kernel while it is emitted: its control flow, its threads, and the parameter block of a
+// launch.
 //
 //   CudaFunction f(module, spec, "kernel");
 //   f.For(f.thread(), f.Product(0, 1), f.b().getInt64(kCudaBlock), [&](llvm::Value* i) { ... });

@@ -1,5 +1,5 @@
-// Kernels that reduce along inner dims: a warp takes a short row, a block a long one, and many blocks one that is longer
-// still, if its partial results can be combined by a second launch.
+// Kernels that reduce along inner dims: a warp takes a short row, a block a long one, and many blocks one that is
+// longer still, if its partial results can be combined by a second launch.
 #include <algorithm>
 #include <functional>
 #include <vector>

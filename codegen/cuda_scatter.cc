@@ -1,5 +1,5 @@
-// The scatters of a CUDA kernel: inner phases that store at an offset, so that several elements may name one place. Their
-// values meet there in the order of the elements.
+// The scatters of a CUDA kernel: inner phases that store at an offset, so that several elements may name one place.
+// Their values meet there in the order of the elements.
 #include <algorithm>
 #include <utility>
 #include <vector>

@@ -16,7 +16,8 @@ namespace {
 
 constexpr int kVectorBytes = 16;
 
-// Returns the number of elements of kVectorBytes in the widest param that is contiguous along `dim`; 1 if there is none.
+// Returns the number of elements of kVectorBytes in the widest param that is contiguous along `dim`; 1 if there is
+// none.
 int VectorAlong(const KernelSpec& spec, int dim) {
   int widest = 0;
   for (const KernelParam& p : spec.params) {
@@ -25,8 +26,8 @@ int VectorAlong(const KernelSpec& spec, int dim) {
   return widest == 0 ? 1 : std::max(1, std::min(8, kVectorBytes / widest));
 }
 
-// Returns whether the partial results of chunks can be combined by a second launch: there is one inner phase, which only
-// reduces, and nothing is stored before it ends.
+// Returns whether the partial results of chunks can be combined by a second launch: there is one inner phase, which
+// only reduces, and nothing is stored before it ends.
 bool MaySplit(const KernelSpec& spec) {
   int inner = 0;
   bool reduces = false;
@@ -42,8 +43,8 @@ bool MaySplit(const KernelSpec& spec) {
   return inner == 1 && reduces;
 }
 
-// Returns a dim along which transposed params are contiguous, or -1. Tiles of more than a few params would not fit shared
-// memory.
+// Returns a dim along which transposed params are contiguous, or -1. Tiles of more than a few params would not fit
+// shared memory.
 int TileDim(const KernelSpec& spec) {
   constexpr int kMaxParams = 4;
   if (!VectorIsParallel(spec) || spec.reduction_rank > 0 || spec.phases.size() != 1) return -1;

@@ -14,8 +14,8 @@
 //             time, in order: the bits are those of one thread
 //   kSerial   one thread, in order, for specs that require it
 //
-// Reductions of kColumns and some of kRows are split if they are long: blocks reduce chunks of `split` elements to partial
-// results in the workspace, which a second stage combines.
+// Reductions of kColumns and some of kRows are split if they are long: blocks reduce chunks of `split` elements to
+// partial results in the workspace, which a second stage combines.
 #ifndef SMELT_CODEGEN_CUDA_SCHEDULE_H_
 #define SMELT_CODEGEN_CUDA_SCHEDULE_H_
 

@@ -17,8 +17,8 @@ struct CudaTools {
 };
 const CudaTools& FindCudaTools();
 
-// Returns the line of `ptxas --version` that names the build: cubins of one build are equal. Empty if there is no ptxas.
-// Starts the program once per process.
+// Returns the line of `ptxas --version` that names the build: cubins of one build are equal. Empty if there is no
+// ptxas. Starts the program once per process.
 const std::string& PtxasBuild();
 
 // Assembles PTX to a cubin. Returns Unimplemented, with the reason, if there is no ptxas, and Internal with ptxas's

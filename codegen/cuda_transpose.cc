@@ -51,8 +51,8 @@ void CudaEmitter::EmitTiles() {
     Value* at = b_.CreateAdd(b_.CreateMul(row, b_.getInt64(kTileRow)), column);
     return b_.CreateGEP(MemoryType(s_.params[param].dtype), tiles[param], {at});
   };
-  // Calls `body` for the elements of the thread: in the rows warp, warp + 8, ... of the tile. The element exists if both
-  // indices do.
+  // Calls `body` for the elements of the thread: in the rows warp, warp + 8, ... of the tile. The element exists if
+  // both indices do.
   const auto each = [&](int row_dim, Value* row_first, int column_dim, Value* column_first, const auto& body) {
     index_[column_dim] = b_.CreateAdd(column_first, lane);
     Value* const column_exists = b_.CreateICmpSLT(index_[column_dim], f_.Size(column_dim));

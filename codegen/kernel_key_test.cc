@@ -190,8 +190,7 @@ TEST(KernelKeyTest, EveryChangeHasAWord) {
 
 TEST(KernelKeyTest, EveryTargetHasKeysOfItsOwn) {
   std::set<std::string> keys;
-  for (int t = 0; t <= static_cast<int>(kLastTarget); ++t)
-    keys.insert(ComputeKernelKey("x", static_cast<Target>(t)));
+  for (int t = 0; t <= static_cast<int>(kLastTarget); ++t) keys.insert(ComputeKernelKey("x", static_cast<Target>(t)));
   EXPECT_EQ(keys.size(), static_cast<size_t>(kLastTarget) + 1);
 }
 
