@@ -51,6 +51,14 @@ SMELT_INLINE void StoreVectors(T* to, const T* line, int64_t columns, bool add) 
   }
 }
 
+// Stores, or adds to c, the first `columns` of `rows` lines of sums. One function for all tiles: it runs for the last
+// columns alone, and would be most of their code.
+template <typename T>
+__attribute__((noinline)) void StorePart(T* c, int64_t c_row, const T* lines, int64_t lanes, int rows, int64_t columns,
+                                         bool add) {
+  for (int r = 0; r < rows; ++r) StoreVectors<T, 16>(c + r * c_row, lines + r * lanes, columns, add);
+}
+
 // Returns where the panel's vector v begins in a row of c. In an overlapping panel the last vector ends with the
 // columns: some columns are in two vectors, with equal values, and no vector is stored in part.
 template <int kLanes, bool kOverlaps>
@@ -94,6 +102,7 @@ SMELT_INLINE void Tile(const Product<T>& p, int64_t depth, const T* a, const T* 
     for (int u = 0; u < kUnrolled; ++u) step();
   }
   for (; i < depth; ++i) step();
+  T part[kOverlaps ? 1 : kHeight][kLanes];  // the sums of a vector that only begins within the columns
 #pragma GCC unroll 8
   for (int r = 0; r < kHeight; ++r) {
     T* to = c + r * p.c_row;
@@ -110,11 +119,18 @@ SMELT_INLINE void Tile(const Product<T>& p, int64_t depth, const T* a, const T* 
       if (kOverlaps || place + kLanes <= columns) {
         *reinterpret_cast<U*>(to + place) = add ? old[v] + sum[r][v] : sum[r][v];
       } else if (place < columns) {
-        T line[kLanes];
-        std::memcpy(line, &sum[r][v], sizeof line);
-        StoreVectors<T, kBytes>(to + place, line, columns - place, add);
+        std::memcpy(part[r], &sum[r][v], sizeof(V));
       }
     }
+  }
+  const int64_t whole = columns / kLanes * kLanes;
+  if (kOverlaps || columns >= kLanes * kVectors || whole == columns) return;
+  if (kVectors > 1) {
+    StorePart(c + whole, p.c_row, part[0], kLanes, kHeight, columns - whole, add);
+  } else {
+    // Where a row is one vector, the call would be felt.
+#pragma GCC unroll 1
+    for (int r = 0; r < kHeight; ++r) StoreVectors<T, kBytes>(c + r * p.c_row, part[r], columns, add);
   }
 }
 

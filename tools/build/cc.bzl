@@ -38,11 +38,15 @@ def _copts(copts):
     own = native.repository_name() in ("", "@")
     return _WARNINGS + _CODE + (["-Werror"] if own else ["-std=c++20"]) + copts
 
-def smelt_cc_library(name, copts = [], visibility = ["//visibility:private"], **kwargs):
-    """A cc_library whose headers are included as "smelt/<package>/<file>"."""
+def smelt_cc_library(name, copts = [], for_size = False, visibility = ["//visibility:private"], **kwargs):
+    """A cc_library whose headers are included as "smelt/<package>/<file>".
+
+    Args:
+      for_size: Compiles for size. For what runs once per file or program, and would be a large part of the runtime.
+    """
     cc_library(
         name = name,
-        copts = _copts(copts),
+        copts = _copts(copts) + (["-Os"] if for_size else []),
         include_prefix = "smelt/" + native.package_name(),
         linkstatic = True,
         visibility = visibility,
