@@ -94,14 +94,21 @@ TEST_P(MethodsCaseTest, AnswersWithoutFusionAndEveryPassKeepsTheMeaning) {
   EXPECT_TRUE(verified.ok()) << verified.status();
 }
 
-INSTANTIATE_TEST_SUITE_P(Testdata, MethodsCaseTest,
-                         ::testing::Values("cache", "encoder_decoder", "train_eval", "turned"),
+INSTANTIATE_TEST_SUITE_P(Testdata, MethodsCaseTest, ::testing::Values("cache", "encoder_decoder", "train_eval"),
                          [](const auto& info) { return info.param; });
 
 TEST(MethodsTest, EveryModelOfTheFolderIsTested) {
   std::vector<std::string> models;
   for (const auto& [model, methods] : MethodsByModel()) models.push_back(model);
   EXPECT_THAT(models, ElementsAre("cache", "encoder_decoder", "train_eval", "turned"));
+}
+
+// A method that changes no state's geometry has no plan for states that another method has turned: it says so.
+TEST(MethodsTest, AStateThatAnotherMethodHasTurnedIsRefusedByItsName) {
+  const std::string bundle = Scratch("turned.smb");
+  ASSERT_TRUE(CompileMethods("turned", {"add", "turn"}, bundle, {.targets = {kHostTarget}}).ok());
+  EXPECT_THAT(WhyCaseFails("turned", bundle, GuardPages::kNone),
+              HasSubstr("call 2: call: refused: an earlier call gave the state \"square\" another geometry"));
 }
 
 // Weights, kernels that both methods need, and states are in the bundle once.
