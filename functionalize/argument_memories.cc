@@ -29,6 +29,17 @@ std::vector<int> UserInputs(const Graph& g) {
   return user;
 }
 
+// Returns the value of an expression in the exported example.
+int64_t Hint(const Graph& g, const Expr& e) {
+  absl::flat_hash_map<std::string, int64_t> values;
+  for (const std::string& s : e.Symbols()) {
+    auto it = g.symbol_hints.find(s);
+    values[s] = it == g.symbol_hints.end() ? 4 : it->second;
+  }
+  auto v = e.Evaluate(values);
+  return v.ok() ? *v : -1;
+}
+
 }  // namespace
 
 void MergeDuplicates(Graph& g, const DuplicatesLayer& duplicates) {
@@ -68,7 +79,7 @@ absl::Status Functionalizer::BindInputs() {
     const ValueId v = g_.inputs()[user[i]];
     if (inner == static_cast<int>(distinct.size())) {
       distinct.push_back(v);
-      caller_of_distinct_.push_back(static_cast<int>(i));
+      inputs_.arguments.push_back({.caller = static_cast<int>(i)});
     } else {
       erase.push_back(user[i]);
     }
@@ -79,11 +90,12 @@ absl::Status Functionalizer::BindInputs() {
 
   // Layer 2: each distinct tensor argument has its own memory; states' storages follow.
   OverlapsLayer& overlaps = result_.convention.overlaps;
+  MemoryId memory = -1;
   for (size_t d = 0; d < distinct.size(); ++d) {
+    ProgramInputs::Argument& argument = inputs_.arguments[d];
     const Value& value = g_.value(distinct[d]);
     if (!value.type.IsTensor()) {
       overlaps.memory_of.push_back(MemoryIndex());
-      tensor_of_distinct_.push_back(-1);
       continue;
     }
     if (!value.type.tensor().IsComplete())
@@ -93,27 +105,28 @@ absl::Status Functionalizer::BindInputs() {
       for (size_t k = 0; k < geometry.strides.size(); ++k) {
         const std::string symbol = absl::StrCat(value.name, ".stride", k);
         SymbolRanges::Range range;
-        range.hint = Hint(geometry.strides[k]);
+        range.hint = Hint(g_, geometry.strides[k]);
         g_.symbols.Set(symbol, range);
-        exported_strides_.push_back({symbol, geometry.strides[k]});
+        inputs_.exported_strides.push_back({symbol, geometry.strides[k]});
         geometry.strides[k] = Expr::Symbol(symbol);
       }
     }
     const int home = options_.overlapping ? static_cast<int>(d) : -1;
-    if (!options_.overlapping || memory_of_argument_.empty()) {
+    if (!options_.overlapping || memory < 0) {
       MemoryState m;
       m.origin = MemoryState::Origin::kArgument;
       m.index = overlaps.num_memories++;
       m.nominal = geometry;
       m.version = m.initial = distinct[d];
       m.shared = options_.overlapping;
-      memory_of_argument_.push_back(NewMemory(std::move(m)));
+      memory = NewMemory(std::move(m));
     }
     overlaps.memory_of.push_back(MemoryIndex(overlaps.num_memories - 1));
-    tensor_of_distinct_.push_back(NewTensor(memory_of_argument_.back(), geometry, home));
-    initial_geometry_[static_cast<int>(d)] = std::move(geometry);
-    argument_names_[static_cast<int>(d)] = value.name;
-    tensor_of_[distinct[d]] = tensor_of_distinct_.back();
+    argument.memory = memory;
+    argument.tensor = NewTensor(memory, geometry, home);
+    argument.initial = std::move(geometry);
+    argument.name = value.name;
+    tensor_of_[distinct[d]] = argument.tensor;
   }
   overlaps.num_argument_memories = overlaps.num_memories;
   overlaps.num_memories += static_cast<int>(g_.weight_storages.size());
@@ -134,7 +147,7 @@ absl::Status Functionalizer::BindInputs() {
       primary[weight.storage] = g_.inputs()[i];
     }
   }
-  memory_of_storage_.assign(g_.weight_storages.size(), -1);
+  inputs_.memory_of_storage.assign(g_.weight_storages.size(), -1);
   for (auto [value, w] : weight_inputs) {
     const Weight& weight = g_.weights[w];
     if (primary[weight.storage] != value) continue;
@@ -143,12 +156,13 @@ absl::Status Functionalizer::BindInputs() {
     m.index = weight.storage;
     m.nominal = m.weight_geometry = WeightGeometry(weight);
     m.version = m.initial = m.weight = value;
-    memory_of_storage_[weight.storage] = NewMemory(std::move(m));
+    inputs_.memory_of_storage[weight.storage] = NewMemory(std::move(m));
   }
   for (auto [value, w] : weight_inputs) {
-    const TensorId t = NewTensor(memory_of_storage_[g_.weights[w].storage], WeightGeometry(g_.weights[w]));
+    const MemoryId m = inputs_.memory_of_storage[g_.weights[w].storage];
+    const TensorId t = NewTensor(m, WeightGeometry(g_.weights[w]));
     tensor_of_[value] = t;
-    states_.push_back({w, t});
+    inputs_.states.push_back({w, t, m});
   }
   return absl::OkStatus();
 }
@@ -158,43 +172,20 @@ absl::Status Functionalizer::BindInputs() {
 void Functionalizer::ShowWholeStates() {
   const NodeId first = g_.block(g_.top()).first;
   if (!first.valid()) return;
-  for (const MemoryId id : memory_of_storage_) {
+  for (const MemoryId id : inputs_.memory_of_storage) {
     if (id < 0) continue;
     MemoryState& m = memories_.Edit(id);
     const Weight& weight = g_.weights[g_.input_infos[g_.value(m.weight).def_index].weight];
     const int64_t elements = g_.weight_storages[m.index]->bytes() / ItemSize(weight.dtype);
     if (weight.geometry.Span() == std::pair<int64_t, int64_t>(0, elements)) continue;
     m.nominal = {weight.dtype, {elements}, {1}, 0};
-    m.version = m.initial = g_.node(InsertView(first, m.weight, m.nominal)).outputs[0];
+    m.version = m.initial = regions_.View(first, m.weight, m.nominal);
   }
-}
-
-int64_t Functionalizer::Hint(const Expr& e) const {
-  absl::flat_hash_map<std::string, int64_t> values;
-  for (const std::string& s : e.Symbols()) {
-    auto it = g_.symbol_hints.find(s);
-    values[s] = it == g_.symbol_hints.end() ? 4 : it->second;
-  }
-  auto v = e.Evaluate(values);
-  return v.ok() ? *v : -1;
-}
-
-SymbolicGeometry Functionalizer::WeightGeometry(const Weight& w) {
-  SymbolicGeometry g;
-  g.dtype = w.dtype;
-  g.sizes.assign(w.geometry.sizes.begin(), w.geometry.sizes.end());
-  g.strides.assign(w.geometry.strides.begin(), w.geometry.strides.end());
-  g.offset = w.geometry.offset;
-  return g;
 }
 
 void Functionalizer::FindAbsoluteAccess() {
   for (NodeId n : g_.AllNodes()) absolute_access_ = absolute_access_ || OperatorOf(g_.node(n).op).absolute;
-  absl::flat_hash_map<MemoryId, int> users;
-  for (auto [w, t] : states_) ++users[tensors_[t].memory];
-  for (auto [m, n] : users) {
-    if (n > 1) shared_states_.insert(m);
-  }
+  shared_states_ = inputs_.SharedStates();
 }
 
 }  // namespace smelt

@@ -93,53 +93,6 @@ absl::StatusOr<TensorId> Functionalizer::TensorOf(ValueId v) const {
   return *t;
 }
 
-const Attributes& Functionalizer::GeometryAttributes(const SymbolicGeometry& geometry, int home) {
-  // A write often follows a view of the same region, and a loop that was unrolled comes back to it.
-  const uint64_t offset = static_cast<uint64_t>(geometry.offset.Constant().value_or(0));
-  Attributes& a = attributes_[offset * 0x9E3779B97F4A7C15u >> 56];
-  const auto same = [&] {
-    if (a.size() != (home >= 0 ? 5 : 4) || (home >= 0 && std::get<int64_t>(a[0].second) != home)) return false;
-    const Attributes::Entry* e = a.end() - 4;
-    return std::get<int64_t>(e[0].second) == static_cast<int64_t>(ScalarTypeOf(geometry.dtype)) &&
-           std::get<Expr>(e[1].second) == geometry.offset &&
-           std::get<std::vector<Expr>>(e[2].second) == geometry.sizes &&
-           std::get<std::vector<Expr>>(e[3].second) == geometry.strides;
-  };
-  if (same()) return a;
-  a = Attributes();
-  a.reserve(home >= 0 ? 5 : 4);
-  if (home >= 0) a.emplace_back("argument", static_cast<int64_t>(home));
-  a.emplace_back("dtype", static_cast<int64_t>(ScalarTypeOf(geometry.dtype)));
-  a.emplace_back("offset", geometry.offset);
-  a.emplace_back("sizes", geometry.sizes);
-  a.emplace_back("strides", geometry.strides);
-  return a;
-}
-
-const Type& Functionalizer::TypeOfView(const SymbolicGeometry& g) {
-  // Views that follow each other are often alike, such as consecutive rows.
-  if (last_view_type_.IsTensor()) {
-    const TensorType& t = last_view_type_.tensor();
-    if (*t.dtype == g.dtype && *t.sizes == g.sizes && *t.strides == g.strides) return last_view_type_;
-  }
-  return last_view_type_ = TypeOf(g);
-}
-
-NodeId Functionalizer::InsertView(NodeId anchor, ValueId base, const SymbolicGeometry& geometry, int home) {
-  static const OpName kView = OpName::Get(op::kSmeltView);
-  const NodeId n = g_.InsertBefore(anchor, kView, {base}, {TypeOfView(geometry)}, GeometryAttributes(geometry, home));
-  g_.SetSource(n, source_);
-  return n;
-}
-
-NodeId Functionalizer::InsertWrite(NodeId anchor, ValueId base, ValueId v, const SymbolicGeometry& geometry, int home) {
-  static const OpName kWriteRegion = OpName::Get(op::kSmeltWriteRegion);
-  const NodeId n =
-      g_.InsertBefore(anchor, kWriteRegion, {base, v}, {g_.value(base).type}, GeometryAttributes(geometry, home));
-  g_.SetSource(n, source_);
-  return n;
-}
-
 ValueId Functionalizer::Read(TensorId t, NodeId anchor) { return Resolve(tensors_[t], Elements(t, anchor), anchor); }
 
 ValueId Functionalizer::Elements(TensorId t, NodeId anchor) {
@@ -162,10 +115,9 @@ ValueId Functionalizer::Elements(TensorId t, NodeId anchor) {
       return c->view;
     }
   }
-  const NodeId view = InsertView(anchor, contents, tensor.geometry, m.shared ? tensor.home : -1);
-  const ValueId v = g_.node(view).outputs[0];
+  const ValueId v = regions_.View(anchor, contents, tensor.geometry, m.shared ? tensor.home : -1);
   // Outside of branches and loops no earlier version comes back.
-  if (block_depth_ == 0 && !cache.empty() && cache.back().version != m.version) cache.clear();
+  if (at_.block_depth == 0 && !cache.empty() && cache.back().version != m.version) cache.clear();
   cache.push_back({m.version, g_.value(v).type, tensor.geometry.offset, v, tensor.home});
   cache_log_.push_back(tensor.memory);
   return v;
@@ -177,7 +129,7 @@ ValueId Functionalizer::Resolve(const TensorState& tensor, ValueId v, NodeId anc
     if (!lazy) continue;
     const TensorType t = g_.value(v).type.tensor();
     const NodeId n = g_.InsertBefore(anchor, OpName::Get(op), {v}, {Type::Tensor(*t.dtype, *t.sizes)});
-    g_.SetSource(n, source_);
+    g_.SetSource(n, at_.source);
     v = g_.node(n).outputs[0];
   }
   return v;
@@ -207,7 +159,7 @@ ValueId Functionalizer::ForceMaterialize(NodeId anchor, ValueId v, const std::ve
   NodeId n =
       g_.InsertBefore(anchor, OpName::Get(op::kSmeltMaterialize), {v}, {Type::Tensor(*t.dtype, *t.sizes, strides)});
   g_.SetAttribute(n, "strides", strides);
-  g_.SetSource(n, source_);
+  g_.SetSource(n, at_.source);
   return g_.node(n).outputs[0];
 }
 
@@ -232,17 +184,17 @@ ValueId Functionalizer::Cast(NodeId anchor, ValueId v, DType to) {
   std::vector<ValueId> args = {v, InsertConstant(g_, anchor, ScalarTypeOf(to))};
   NodeId n = g_.InsertBefore(anchor, OpName::Get("prims::convert_element_type"), args,
                              {Type::Tensor(to, *t.sizes, *t.strides)});
-  g_.SetSource(n, source_);
+  g_.SetSource(n, at_.source);
   const ValueId out = g_.node(n).outputs[0];
   own_[out] = true;
   return out;
 }
 
 absl::Status Functionalizer::AssertEqual(const Expr& a, const Expr& b, const std::string& message, NodeId anchor) {
-  if (!HasDataSymbols(a) && !HasDataSymbols(b)) return Assert({a, Assumption::Relation::kEqual, b}, anchor);
+  if (!HasDataSymbols(a) && !HasDataSymbols(b)) return assertions_.Assert({a, Assumption::Relation::kEqual, b}, anchor);
   auto insert = [&](absl::string_view op, const std::vector<ValueId>& args, const std::vector<Type>& types) {
     const NodeId n = g_.InsertBefore(anchor, OpName::Get(op), args, types);
-    g_.SetSource(n, source_);
+    g_.SetSource(n, at_.source);
     return n;
   };
   const ValueId x = InsertSize(g_, anchor, a), y = InsertSize(g_, anchor, b);
@@ -277,13 +229,11 @@ absl::StatusOr<ValueId> Functionalizer::Broadcast(NodeId anchor, ValueId v, cons
   }
   // A view counts from the storage's beginning, not from the view it is of.
   const NodeId def = g_.value(v).def;
-  if (g_.IsParam(def) || g_.node(def).op != op::kSmeltView) return g_.node(InsertView(anchor, v, g)).outputs[0];
+  if (g_.IsParam(def) || g_.node(def).op != op::kSmeltView) return regions_.View(anchor, v, g);
   g.offset = std::get<Expr>(*g_.node(def).FindAttribute("offset"));
   const Attribute* home = g_.node(def).FindAttribute("argument");
-  return g_
-      .node(InsertView(anchor, g_.node(def).inputs[0], g,
-                       home != nullptr ? static_cast<int>(std::get<int64_t>(*home)) : -1))
-      .outputs[0];
+  return regions_.View(anchor, g_.node(def).inputs[0], g,
+                       home != nullptr ? static_cast<int>(std::get<int64_t>(*home)) : -1);
 }
 
 absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, SharedPlaces shared) {
@@ -306,8 +256,7 @@ absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, SharedP
       return absl::UnimplementedError("a write of a broadcast value to expanded memory");
     SymbolicGeometry first = GeometryOf(type);
     first.sizes = geometry.sizes;
-    return Write(once, g_.node(InsertView(anchor, Own(anchor, v, *type.strides), first)).outputs[0], anchor,
-                 SharedPlaces::kOneValue);
+    return Write(once, regions_.View(anchor, Own(anchor, v, *type.strides), first), anchor, SharedPlaces::kOneValue);
   }
   bool known_at_call = memories_[id].shared && options_.symbolic_strides;
   // PyTorch takes any strides of a tensor without elements for those of dense memory.
@@ -338,7 +287,7 @@ absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, SharedP
   if (known_at_call && !uniform && checked_.Insert({t, t, kind})) {
     NodeId n = g_.InsertBefore(anchor, OpName::Get(op::kSmeltAssertNoInternalOverlap), {Elements(t, anchor)}, {});
     if (in_order) g_.SetAttribute(n, "in_order", true);
-    g_.SetSource(n, source_);
+    g_.SetSource(n, at_.source);
   }
   if (!sharing_.IsAlone(id)) {
     return absl::UnimplementedError("a write to memory that a branch's result may share");
@@ -359,11 +308,10 @@ absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, SharedP
     ValueId laid_out = WithLayout(anchor, v, geometry.strides);
     SymbolicGeometry nominal = m.nominal;
     nominal.offset = 0;
-    m.version = g_.node(InsertView(anchor, laid_out, nominal)).outputs[0];
+    m.version = regions_.View(anchor, laid_out, nominal);
   } else {
-    const NodeId write = InsertWrite(anchor, m.version, v, geometry, m.shared ? tensors_[t].home : -1);
-    if (may_overlap_itself) g_.SetAttribute(write, "overlaps_itself", true);
-    m.version = g_.node(write).outputs[0];
+    m.version = regions_.Write(anchor, m.version, v, geometry, m.shared ? tensors_[t].home : -1);
+    if (may_overlap_itself) g_.SetAttribute(g_.value(m.version).def, "overlaps_itself", true);
   }
   ++m.generation;
   m.written.push_back(std::move(geometry));
@@ -378,12 +326,12 @@ ValueId Functionalizer::FreshContents(NodeId anchor, const SymbolicGeometry& g) 
     for (Expr& s : pairs.strides) s = s * 2;
     pairs.sizes.push_back(2);
     pairs.strides.push_back(1);
-    return g_.node(InsertView(anchor, FreshContents(anchor, pairs), g)).outputs[0];
+    return regions_.View(anchor, FreshContents(anchor, pairs), g);
   }
   Type type = TypeOf({g.dtype, g.sizes, g.strides, 0});
   NodeId n = g_.InsertBefore(anchor, OpName::Get(op::kSmeltFull), {}, {type});
   g_.SetAttribute(n, "value", 0.0);
-  g_.SetSource(n, source_);
+  g_.SetSource(n, at_.source);
   return g_.node(n).outputs[0];
 }
 
@@ -449,7 +397,7 @@ void Functionalizer::CheckSharingAtTheCall(TensorId written, TensorId read, Oper
       g_.InsertBefore(anchor, OpName::Get(partly ? op::kSmeltAssertNoPartialOverlap : op::kSmeltAssertNoOverlap),
                       {Elements(written, anchor), Elements(read, anchor)}, {});
   if (!partly) g_.SetAttribute(n, "rule", static_cast<int64_t>(rule));
-  g_.SetSource(n, source_);
+  g_.SetSource(n, at_.source);
 }
 
 absl::Status Functionalizer::CheckOrder(TensorId written, TensorId read, OperandSharing rule, NodeId anchor) {
@@ -473,7 +421,7 @@ absl::Status Functionalizer::CheckOrder(TensorId written, TensorId read, Operand
            : order.effect == OrderEffect::kOpen ? refused
                                                 : in_order;
   }
-  if (block_depth_ > 0) return in_order;
+  if (at_.block_depth > 0) return in_order;
   CheckSharingAtTheCall(written, read, rule, anchor);
   return absl::OkStatus();
 }

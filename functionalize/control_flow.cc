@@ -38,11 +38,11 @@ void AddWrites(const MemoryState& block, MemoryState& memory) {
 }  // namespace
 
 absl::Status Functionalizer::ProcessInner(BlockId b) {
-  ++block_depth_;
+  ++at_.block_depth;
   checked_.Enter();  // what a branch has checked is not checked where it is not taken
   absl::Status s = ProcessBlock(b);
   checked_.Leave();
-  --block_depth_;
+  --at_.block_depth;
   return s;
 }
 
@@ -63,7 +63,7 @@ void Functionalizer::NoteWriteAtOne(MemoryId id) {
       std::vector<std::string> symbols = way;
       symbols.insert(symbols.end(), shared.symbols.begin(), shared.symbols.end());
       // In a loop the nodes before a write also come after it.
-      if (block_depth_ > 0) {
+      if (at_.block_depth > 0) {
         ExpectAtLeastTwo(symbols);
       } else {
         memories_.Edit(shared.other).stale_at_one.insert(symbols.begin(), symbols.end());
@@ -167,7 +167,7 @@ absl::Status Functionalizer::ProcessIf(NodeId n) {
     }
     g_.SetType(outputs[k], TypeOf(geometry));
     for (size_t i = 0; i < 2; ++i) {
-      source_ = g_.node(n).source;
+      at_.source = g_.node(n).source;
       results[i][k] = Own(g_.block(blocks[i]).return_node, results[i][k], geometry.strides);
     }
     BindFresh(outputs[k]);

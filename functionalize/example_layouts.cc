@@ -132,7 +132,7 @@ absl::Status Functionalizer::AssertLayoutsHold(NodeId n) {
   std::vector<Assumption> assumed;
   // If strides are free, those that the export has for a call's sizes.
   const auto with_strides = [&](SymbolValues values) {
-    for (const auto& [symbol, stride] : exported_strides_) {
+    for (const auto& [symbol, stride] : inputs_.exported_strides) {
       if (const auto value = stride.Evaluate(values); value.ok()) values[symbol] = *value;
     }
     return values;
@@ -148,7 +148,7 @@ absl::Status Functionalizer::AssertLayoutsHold(NodeId n) {
     const auto there = InferCall(call, WithHints(g_.symbols, values));
     if (!there.ok() || SameLayouts(*here, *there, values)) continue;
     for (Assumption& a : Differences(sizes, all, example, values)) {
-      SMELT_RETURN_IF_ERROR(Assume(a, n));
+      SMELT_RETURN_IF_ERROR(assertions_.Assume(a, n));
       assumed.push_back(std::move(a));
     }
   }

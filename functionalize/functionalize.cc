@@ -7,17 +7,17 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/check.h"
 #include "smelt/core/base/status_macros.h"
-#include "smelt/core/op/data_refusals.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/ops.h"
 #include "smelt/core/op/read_numbers.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/tensor/region.h"
+#include "smelt/functionalize/convention_builder.h"
+#include "smelt/functionalize/erase_dead.h"
 #include "smelt/functionalize/functional_counterpart.h"
 #include "smelt/functionalize/functionalizer.h"
 #include "smelt/functionalize/memory.h"
@@ -29,109 +29,18 @@ absl::StatusOr<FunctionalizeResult> Functionalizer::Run() {
   FindAbsoluteAccess();
   ShowWholeStates();
   SMELT_RETURN_IF_ERROR(ProcessBlock(g_.top()));
-  SMELT_RETURN_IF_ERROR(BuildConvention());
-  EraseDead(g_.top(), ReadersOfSizes(g_));
+  const auto read = [&](TensorId t) { return Read(t, g_.block(g_.top()).return_node); };
+  result_.assumes = assertions_.assumes();
+  SMELT_RETURN_IF_ERROR(
+      ConventionBuilder({g_, memories_, sharing_, tensors_, tensor_of_, inputs_}, read, result_).Build());
+  EraseDead(g_, g_.top(), ReadersOfSizes(g_));
   return std::move(result_);
 }
 
 absl::Status Functionalizer::At(OpName op, absl::Status s) const {
   std::string where = op.full();
-  if (source_ != nullptr) absl::StrAppend(&where, " (", source_->ToString(), ")");
+  if (at_.source != nullptr) absl::StrAppend(&where, " (", at_.source->ToString(), ")");
   return Annotate(s, where);
-}
-
-absl::Status Functionalizer::BuildConvention() {
-  NoteMutations();
-  SMELT_RETURN_IF_ERROR(NoteOutputs());
-  // The graph's outputs are what the layers refer to.
-  while (g_.outputs().size() > 0) g_.EraseResult(g_.top(), static_cast<int>(g_.outputs().size()) - 1);
-  g_.output_names.clear();
-  for (ValueId v : new_outputs_) g_.AddOutput(v);
-  return absl::OkStatus();
-}
-
-bool Functionalizer::IsRemovable(NodeId n) const {
-  const Node& node = g_.node(n);
-  if (!node.blocks.empty()) return false;
-  const std::string& name = node.op.name();
-  if (absl::StartsWith(name, op::kPrimNamespace)) return name != op::kPrimPrint && name != op::kPrimRaiseException;
-  if (absl::StartsWith(name, op::kPrivateAssertPrefix) || node.outputs.empty()) {
-    // Writes were replaced. A remaining node without outputs is a check.
-    const FunctionSchema* schema = FindSchema(node.op);
-    return schema != nullptr && schema->IsMutable();
-  }
-  // A draw advances the generator. For one in place, the functional form does.
-  if (GetOpInfo(node.op).kind != OpKind::kRandom) return true;
-  const FunctionSchema* schema = FindSchema(node.op);
-  return schema != nullptr && schema->IsMutable();
-}
-
-// A value that both branches return is known without the branch. A result that nothing reads would be copied for
-// nothing.
-void Functionalizer::EraseUnusedResults(NodeId n) {
-  for (int k = static_cast<int>(g_.node(n).outputs.size()) - 1; k >= 0; --k) {
-    if (!g_.value(g_.node(n).outputs[k]).uses.empty()) continue;
-    g_.EraseNodeOutput(n, k);
-    for (BlockId b : g_.node(n).blocks) g_.EraseResult(b, k);
-  }
-}
-
-namespace {
-
-// Returns whether the operator reads only the sizes of its first operand.
-bool ReadsSizesAlone(const std::string& name) {
-  return absl::EndsWith(name, "_like") || absl::StartsWith(name, op::kNewPrefix) || name == op::kZero ||
-         name == op::kFill;
-}
-
-}  // namespace
-
-// Returns whether readers need every element of one of the results. Views of parts are assumed to be disjoint.
-bool Functionalizer::IsWhollyRead(NodeId n) const {
-  for (ValueId v : g_.node(n).outputs) {
-    const Type& t = g_.value(v).type;
-    if (g_.value(v).uses.empty()) continue;
-    if (!t.IsTensor() || !t.tensor().sizes) return true;
-    const Expr all = Product(*t.tensor().sizes);
-    Expr left = all;
-    for (const Use& use : g_.value(v).uses) {
-      const Node& user = g_.node(use.user);
-      if (use.index == 0 && ReadsSizesAlone(user.op.name())) continue;
-      const bool is_view = user.op == op::kSmeltView && g_.value(user.outputs[0]).type.tensor().sizes;
-      left = left - (is_view ? Product(*g_.value(user.outputs[0]).type.tensor().sizes) : all);
-    }
-    if (!left.IsConstant() || *left.Constant() <= 0) return true;
-  }
-  return false;
-}
-
-// Nothing reads the results, or a part of them, but PyTorch may refuse to compute them.
-void Functionalizer::KeepComputed(NodeId n) {
-  static const OpName kComputed = OpName::Get(op::kSmeltAssertComputed);
-  const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
-  for (ValueId v : outputs) {
-    if (!g_.value(v).type.IsTensor()) continue;
-    const NodeId kept = g_.InsertAfter(n, kComputed, {v}, {});
-    g_.SetSource(kept, g_.node(n).source);
-    return;  // all are made together
-  }
-}
-
-void Functionalizer::EraseDead(BlockId b, const absl::flat_hash_set<NodeId>& kept) {
-  for (NodeId n = g_.block(b).last, previous; n.valid(); n = previous) {
-    const Node& node = g_.node(n);
-    previous = node.prev;
-    if (node.op == op::kPrimIf || node.op == op::kSmeltCond) EraseUnusedResults(n);
-    for (BlockId inner : node.blocks) EraseDead(inner, kept);
-    const bool used =
-        std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return !g_.value(v).uses.empty(); });
-    if (!used && (!IsRemovable(n) || kept.contains(n))) continue;
-    if (MayRefuseData(g_, n)) {
-      if (!IsWhollyRead(n)) KeepComputed(n);
-    } else if (!used) {
-      g_.Erase(n);
-    }
-  }
 }
 
 namespace {

@@ -6,7 +6,10 @@
 //   operators.cc           the program, one node at a time
 //   example_layouts.cc     layouts of results that only the example supports
 //   control_flow.cc        branches and loops
-//   mutated_inputs.cc, aliased_outputs.cc   the inner layers, when the walk is over
+//
+// Its parts have headers of their own: memories and who may share them (memory_table.h, possible_sharing.h), inputs
+// (program_inputs.h), nodes that it inserts (region_nodes.h, size_assertions.h), and what happens when the walk is over
+// (convention_builder.h, erase_dead.h).
 #ifndef SMELT_FUNCTIONALIZE_FUNCTIONALIZER_H_
 #define SMELT_FUNCTIONALIZE_FUNCTIONALIZER_H_
 
@@ -31,32 +34,36 @@
 #include "smelt/functionalize/memory.h"
 #include "smelt/functionalize/memory_table.h"
 #include "smelt/functionalize/possible_sharing.h"
+#include "smelt/functionalize/program_inputs.h"
+#include "smelt/functionalize/region_nodes.h"
 #include "smelt/functionalize/scoped_set.h"
+#include "smelt/functionalize/size_assertions.h"
+#include "smelt/functionalize/walk_position.h"
 
 namespace smelt {
 
 // Returns whether it is a view operator, other than the pure form's own.
 bool IsViewOp(OpName op);
+// Returns whether it is a list of tensors, some of which may be None.
+bool IsTensorList(const Type& t);
+// Returns whether values of the type are tensors, or may hold some.
+bool HoldsTensors(const Type& t);
 
 class Functionalizer {
  public:
-  Functionalizer(Graph& g, const FunctionalizeOptions& options) : g_(g), options_(options) {}
+  Functionalizer(Graph& g, const FunctionalizeOptions& options)
+      : g_(g), options_(options), regions_(g, at_), assertions_(g, at_) {}
 
   absl::StatusOr<FunctionalizeResult> Run();
 
  private:
   // --- errors ---
   //
-  // Names an operator at source_.
+  // Names an operator at the walk's position.
   absl::Status At(OpName op, absl::Status s) const;
 
   // --- inputs ---
   absl::Status BindInputs();
-
-  // Returns the value of an expression in the exported example.
-  int64_t Hint(const Expr& e) const;
-
-  static SymbolicGeometry WeightGeometry(const Weight& w);
 
   // If the program addresses storages absolutely, an argument's memory may be read outside the argument. Then its
   // contents are never renamed to a value that holds the argument alone.
@@ -68,12 +75,6 @@ class Functionalizer {
   TensorId NewTensor(MemoryId m, SymbolicGeometry geometry, int home = -1);
   void BindFresh(ValueId v);
   absl::StatusOr<TensorId> TensorOf(ValueId v) const;
-
-  // `home`: for a memory that several arguments share, the argument that the geometry counts from; else -1.
-  NodeId InsertView(NodeId anchor, ValueId base, const SymbolicGeometry& geometry, int home = -1);
-  NodeId InsertWrite(NodeId anchor, ValueId base, ValueId v, const SymbolicGeometry& geometry, int home = -1);
-  const Attributes& GeometryAttributes(const SymbolicGeometry& geometry, int home);
-  const Type& TypeOfView(const SymbolicGeometry& geometry);
 
   // Returns the current value of a tensor, for a use just before `anchor`.
   ValueId Read(TensorId t, NodeId anchor);
@@ -152,9 +153,6 @@ class Functionalizer {
   // Returns the operator that an error names: the node's, or the composite that it comes from.
   OpName OperatorFor(NodeId n) const;
 
-  static bool IsTensorList(const Type& t);
-  static bool HoldsTensors(const Type& t);  // or may
-
   absl::Status ProcessNode(NodeId n);
   void TellOperands(NodeId n) const;  // to options_.on_operand
   // Checks that the operands' types that were used to open composites are the current types of the tensors.
@@ -186,14 +184,7 @@ class Functionalizer {
   // Asserts that a row number from the data is within the tensor, and that a view as elements of another size is
   // aligned at the tensor's offset in this call's storage.
   void AssertAligned(NodeId n, TensorId base, DType seen_as);
-  NodeId InsertAssertion(const Expr& not_zero, const std::string& message, NodeId anchor);
   void AssertSelected(NodeId n, TensorId base);
-  // Refuses calls whose sizes violate the assumption.
-  absl::Status Assert(const Assumption& a, NodeId anchor);
-  // Runs such a call as another program: see kElseInOrder.
-  absl::Status Assume(const Assumption& a, NodeId anchor);
-  NodeId InsertAssertion(const Assumption& a, NodeId anchor);
-  absl::StatusOr<bool> IsNew(const Assumption& a);
   // In PyTorch the layout of a pure operator's results can depend on whether a size is 0, 1 or more, or on which of two
   // sizes is larger. The export takes the example's layout for every call. A call in which the caller would see another
   // layout runs as another program. Tries a few values of each symbol.
@@ -202,7 +193,6 @@ class Functionalizer {
   Expr ArgumentOffset(TensorId t) const;
   // Returns the same for a tensor, in its storage.
   Expr BeginInStorage(TensorId t) const;
-  int DistinctOf(int memory) const;
 
   absl::Status ProcessInPlaceView(NodeId n, const Operator& op);
 
@@ -288,37 +278,6 @@ class Functionalizer {
   ValueId WrittenSelf(ValueId v) const;
   absl::Status ProcessLoop(NodeId n);
 
-  // --- the convention ---
-  GraphOutputIndex Output(ValueId v);
-
-  absl::Status BuildConvention();
-  void NoteMutations();
-  absl::Status NoteOutputs();
-
-  MemoryId ArgumentMemory(int distinct) const;
-  const SymbolicGeometry& InitialGeometry(int distinct) const { return initial_geometry_.at(distinct); }
-
-  void NoteInput(TensorId t, MemoryId own, const SymbolicGeometry& initial, MutatedInput in);
-  MemoryIndex ConventionMemory(const MemoryState& m) const;
-
-  // Checks, for a memory that the caller sees, that the set of memories that share it does not depend on the call.
-  // `shown` are such memories.
-  absl::Status CheckSharersAreKnown(MemoryId id, const absl::flat_hash_map<MemoryId, int>& shown,
-                                    PossibleSharing::Shown& sharing);
-  absl::Status NoteOutput(ValueId v, const absl::flat_hash_map<MemoryId, int>& shown, PossibleSharing::Shown& sharing,
-                          const absl::flat_hash_map<TensorId, int>& caller_tensor,
-                          const absl::flat_hash_map<TensorId, int>& state_tensor);
-
-  bool HasDataSymbols(const Expr& e) const;
-
-  // --- cleaning up ---
-  bool IsRemovable(NodeId n) const;
-  bool IsWhollyRead(NodeId n) const;
-  void KeepComputed(NodeId n);
-  void EraseUnusedResults(NodeId n);
-  // Erases dead nodes. `kept` are not dead even if nothing uses their results.
-  void EraseDead(BlockId b, const absl::flat_hash_set<NodeId>& kept);
-
   Graph& g_;
   const FunctionalizeOptions& options_;
   FunctionalizeResult result_;
@@ -329,32 +288,20 @@ class Functionalizer {
   absl::flat_hash_map<ValueId, std::vector<ValueId>> lists_;          // prim::ListConstruct
   absl::flat_hash_map<ValueId, std::vector<TensorId>> tensor_lists_;  // lists of views
   IdMap<ValueId, bool> own_;                                          // made here, layout free to choose
-  std::vector<TensorId> tensor_of_distinct_;
-  std::vector<int> caller_of_distinct_;
-  std::vector<MemoryId> memory_of_argument_;                     // by MemoryIndex
-  absl::flat_hash_map<int, SymbolicGeometry> initial_geometry_;  // by DistinctIndex
-  absl::flat_hash_map<int, std::string> argument_names_;         // by DistinctIndex
-  std::vector<std::pair<std::string, Expr>> exported_strides_;   // the symbol that stands for one, the stride
-  std::vector<MemoryId> memory_of_storage_;                      // by weight storage
-  std::vector<std::pair<int, TensorId>> states_;                 // weight, its tensor
-  absl::flat_hash_set<MemoryId> shared_states_;
+  ProgramInputs inputs_;
+  absl::flat_hash_set<MemoryId> shared_states_;  // memories that several states show
   // The pairs of written and read tensors that have run-time checks: for expanded memory, partial overlap and overlap.
   using Check = std::tuple<TensorId, TensorId, OperandSharing>;
   ScopedSet<Check> checked_;
   absl::flat_hash_map<OpName, std::unique_ptr<Operator>> operators_;
-  absl::flat_hash_set<std::string> asserted_;  // assumptions on sizes
   bool absolute_access_ = false;
   absl::flat_hash_map<MemoryId, Expr> copies_begin_;  // for copies of a storage: the begin of the copied tensor
   std::vector<KnownView> known_views_ = std::vector<KnownView>(256);
   absl::flat_hash_map<MemoryId, std::vector<CachedView>> view_cache_;
-  std::vector<MemoryId> cache_log_;                                    // the memory whose cache each view was added to
-  std::vector<Attributes> attributes_ = std::vector<Attributes>(256);  // of GeometryAttributes, by offset
-  Type last_view_type_;                                                // of TypeOfView
-  int block_depth_ = 0;
-  std::shared_ptr<const SourceLocation> source_;
-  std::vector<ValueId> new_outputs_;
-  absl::flat_hash_map<ValueId, int> output_index_;
-  absl::flat_hash_map<MemoryId, int> storage_output_;
+  std::vector<MemoryId> cache_log_;  // the memory whose cache each view was added to
+  WalkPosition at_;
+  RegionNodes regions_;
+  SizeAssertions assertions_;
 };
 
 }  // namespace smelt

@@ -36,13 +36,13 @@ absl::Status Functionalizer::ProcessBlock(BlockId b) {
   for (NodeId n = g_.block(b).first, next; n.valid(); n = next) {
     next = g_.node(n).next;                         // what is made for n stands before it
     if (g_.node(n).op == op::kSmeltView) continue;  // of ShowWholeStates
-    source_ = g_.node(n).source;
+    at_.source = g_.node(n).source;
     if (options_.on_operand && b == g_.top()) TellOperands(n);
     const OpName op = OperatorFor(n);  // n may be another one afterwards
     absl::Status s = ProcessNode(n);
     if (!s.ok()) return At(op, s);
   }
-  source_ = nullptr;
+  at_.source = nullptr;
   DropCachedViewsSince(mark);
   return absl::OkStatus();
 }
@@ -55,12 +55,12 @@ void Functionalizer::TellOperands(NodeId n) const {
   }
 }
 
-bool Functionalizer::IsTensorList(const Type& t) {
+bool IsTensorList(const Type& t) {
   return t.kind() == TypeKind::kList &&
          (t.element().IsTensor() || (t.element().kind() == TypeKind::kOptional && t.element().element().IsTensor()));
 }
 
-bool Functionalizer::HoldsTensors(const Type& t) {
+bool HoldsTensors(const Type& t) {
   switch (t.kind()) {
     case TypeKind::kInt:
     case TypeKind::kFloat:
@@ -165,11 +165,11 @@ absl::Status Functionalizer::ProcessNode(NodeId n) {
                                                          : "an operator of the user's own");
   SMELT_RETURN_IF_ERROR(CheckTypesHold(n));
   if (op.step != Step::kView && op.step != Step::kInPlaceView && !g_.symbol_hints.empty()) {
-    for (const Assumption& a : AssumedEqual(g_, n)) SMELT_RETURN_IF_ERROR(Assert(a, n));
+    for (const Assumption& a : AssumedEqual(g_, n)) SMELT_RETURN_IF_ERROR(assertions_.Assert(a, n));
     for (const Assumption& a : RequiredSizes(g_, n)) {
       if (HasDataSymbols(a.a))
         return absl::UnimplementedError("indices beside a tensor of a size that the data decide");
-      SMELT_RETURN_IF_ERROR(Assert(a, n));
+      SMELT_RETURN_IF_ERROR(assertions_.Assert(a, n));
     }
   }
   switch (op.step) {
@@ -366,7 +366,7 @@ absl::StatusOr<ValueId> Functionalizer::ReadList(ValueId list, NodeId anchor) {
     return list;
   }
   NodeId n = g_.InsertBefore(anchor, OpName::Get(op::kPrimListConstruct), elements, {g_.value(list).type});
-  g_.SetSource(n, source_);
+  g_.SetSource(n, at_.source);
   return g_.node(n).outputs[0];
 }
 
@@ -396,7 +396,7 @@ absl::Status Functionalizer::ProcessPure(NodeId n) {
     // Counted from the storage's first element; a value begins with its own.
     if (const auto offset = GetIntExpr(g_, g_.node(n).inputs[4])) {
       const ValueId own = InsertSize(g_, n, *offset - begin);
-      g_.SetSource(g_.value(own).def, source_);
+      g_.SetSource(g_.value(own).def, at_.source);
       g_.SetInput(n, 4, own);
     }
   }

@@ -144,12 +144,12 @@ void Functionalizer::AssertSelected(NodeId n, TensorId base) {
   if (g_.symbols.LessOrEqual(0, *e) == true && g_.symbols.Less(*e, size) == true) return;
   auto insert = [&](const char* op, std::vector<ValueId> args, std::vector<Type> types) {
     const NodeId made = g_.InsertBefore(n, OpName::Get(op), args, std::move(types));
-    g_.SetSource(made, source_);
+    g_.SetSource(made, at_.source);
     return made;
   };
   auto number = [&](const Expr& of) {
     const ValueId v = InsertSize(g_, n, of);
-    g_.SetSource(g_.value(v).def, source_);
+    g_.SetSource(g_.value(v).def, at_.source);
     return v;
   };
   for (const auto& [op, bound] : {std::pair(op::kGeInt, number(Expr(0) - size)), std::pair(op::kLtInt, number(size))}) {
@@ -182,7 +182,7 @@ absl::StatusOr<ViewMeaning> Functionalizer::ViewsOfTensor(NodeId n, const Operat
       }
     }
   }
-  for (const Assumption& a : assumed) SMELT_RETURN_IF_ERROR(Assume(a, n));
+  for (const Assumption& a : assumed) SMELT_RETURN_IF_ERROR(assertions_.Assume(a, n));
   return views;
 }
 
@@ -196,68 +196,16 @@ void Functionalizer::AssertAligned(NodeId n, TensorId base, DType seen_as) {
           ? "Tensor must have a storage_offset divisible by 2"
           : absl::StrCat("self.storage_offset() must be divisible by ", ratio, " to view ", ScalarTypeName(own), " as ",
                          ScalarTypeName(seen_as), " (different element sizes)");
-  if (asserted_.insert(absl::StrCat(message, ": ", begin.ToString())).second)
-    InsertAssertion(Max(Expr(1) - Mod(begin, ratio), 0), message, n);
-}
-
-NodeId Functionalizer::InsertAssertion(const Expr& not_zero, const std::string& message, NodeId anchor) {
-  const NodeId n = g_.InsertBefore(anchor, OpName::Get(op::kSmeltAssertSize), {}, {});
-  g_.SetAttribute(n, "value", not_zero);
-  g_.SetAttribute(n, "message", message);
-  g_.SetSource(n, source_);
-  return n;
-}
-
-absl::StatusOr<bool> Functionalizer::IsNew(const Assumption& a) {
-  if (HasDataSymbols(a.a) || HasDataSymbols(a.b)) return false;  // that is seen when it runs
-  if (!asserted_.insert(a.ToString()).second) return false;
-  // It may be wrong for a call that takes another branch.
-  if (block_depth_ > 0)
-    return absl::UnimplementedError(absl::StrCat("what is right only where ", a.ToString(), ", in a branch"));
-  return true;
-}
-
-absl::Status Functionalizer::Assume(const Assumption& a, NodeId anchor) {
-  SMELT_ASSIGN_OR_RETURN(const bool is_new, IsNew(a));
-  if (!is_new) return absl::OkStatus();
-  g_.SetAttribute(InsertAssertion(a, anchor), kElseInOrder, int64_t{1});
-  result_.assumes = true;
-  return absl::OkStatus();
-}
-
-absl::Status Functionalizer::Assert(const Assumption& a, NodeId anchor) {
-  SMELT_ASSIGN_OR_RETURN(const bool is_new, IsNew(a));
-  if (is_new) InsertAssertion(a, anchor);
-  return absl::OkStatus();
-}
-
-NodeId Functionalizer::InsertAssertion(const Assumption& a, NodeId anchor) {
-  const Expr d = a.b - a.a;
-  Expr holds;  // not zero
-  switch (a.relation) {
-    case Assumption::Relation::kEqual:
-      holds = Max(Expr(1) - d * d, 0);
-      break;
-    case Assumption::Relation::kNotEqual:
-      holds = Max(d, Expr(0) - d);
-      break;
-    case Assumption::Relation::kLess:
-      holds = Max(d, 0);
-      break;
-    case Assumption::Relation::kLessOrEqual:
-      holds = Max(d + 1, 0);
-      break;
-  }
-  return InsertAssertion(holds, absl::StrCat("the sizes of the call are out of range: ", a.ToString(), " is expected"),
-                         anchor);
+  assertions_.AssertNotZero(Max(Expr(1) - Mod(begin, ratio), 0), message, n);
 }
 
 Expr Functionalizer::ArgumentOffset(TensorId t) const {
-  const MemoryState& m = memories_[tensors_[t].memory];
-  const int d = tensors_[t].home >= 0 ? tensors_[t].home : DistinctOf(m.index);
-  const Expr offset = Expr::Symbol(absl::StrCat(argument_names_.at(d), ".offset"));
-  const int item = ItemSize(tensors_[t].geometry.dtype), argument_item = ItemSize(initial_geometry_.at(d).dtype);
-  return argument_item >= item ? offset * (argument_item / item) : FloorDiv(offset, item / argument_item);
+  const TensorState& tensor = tensors_[t];
+  int argument = tensor.home;
+  for (size_t d = 0; argument < 0 && d < inputs_.arguments.size(); ++d) {
+    if (inputs_.arguments[d].memory == tensor.memory) argument = static_cast<int>(d);
+  }
+  return inputs_.OffsetOf(argument, ItemSize(tensor.geometry.dtype));
 }
 
 Expr Functionalizer::BeginInStorage(TensorId t) const {
@@ -268,18 +216,10 @@ Expr Functionalizer::BeginInStorage(TensorId t) const {
   return tensor.geometry.offset + (copied == copies_begin_.end() ? Expr(0) : copied->second);
 }
 
-int Functionalizer::DistinctOf(int memory) const {
-  const auto& of = result_.convention.overlaps.memory_of;
-  for (size_t d = 0; d < of.size(); ++d) {
-    if (of[d].value() == memory) return static_cast<int>(d);
-  }
-  return -1;
-}
-
 absl::Status Functionalizer::ProcessInPlaceView(NodeId n, const Operator& op) {
   SMELT_ASSIGN_OR_RETURN(TensorId t, TensorOf(g_.node(n).inputs[0]));
   SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOfTensor(n, op, t));
-  if (block_depth_ > 0) return absl::UnimplementedError("a change of geometry inside a branch or loop");
+  if (at_.block_depth > 0) return absl::UnimplementedError("a change of geometry inside a branch or loop");
   SMELT_RETURN_IF_ERROR(CheckNoOtherName(t));
   tensors_[t].geometry = std::move(views.outputs[0]);
   tensors_[t].changed = true;
@@ -291,7 +231,7 @@ absl::Status Functionalizer::ProcessInPlaceView(NodeId n, const Operator& op) {
 
 absl::Status Functionalizer::ProcessSet(NodeId n) {
   const Node& node = g_.node(n);
-  if (block_depth_ > 0) return absl::UnimplementedError("set_ inside a branch or loop");
+  if (at_.block_depth > 0) return absl::UnimplementedError("set_ inside a branch or loop");
   SMELT_ASSIGN_OR_RETURN(TensorId self, TensorOf(node.inputs[0]));
   SMELT_RETURN_IF_ERROR(CheckNoOtherName(self));
   const std::string& overload = node.op.overload();
@@ -357,7 +297,7 @@ absl::Status Functionalizer::Resize(TensorId self, const std::vector<Expr>& size
                                     NodeId anchor) {
   SymbolicGeometry g = tensors_[self].geometry;
   if (g.sizes == sizes) return absl::OkStatus();
-  if (block_depth_ > 0) return absl::UnimplementedError("a change of size inside a branch or loop");
+  if (at_.block_depth > 0) return absl::UnimplementedError("a change of size inside a branch or loop");
   SMELT_RETURN_IF_ERROR(CheckNoOtherName(self));
   if (memories_[tensors_[self].memory].shared)
     return absl::UnimplementedError("resize_ of an argument that may share its storage with another");
@@ -378,8 +318,8 @@ absl::Status Functionalizer::Resize(TensorId self, const std::vector<Expr>& size
     SymbolicGeometry flat_new{g.dtype, {need}, {1}, 0};
     SymbolicGeometry flat_old{g.dtype, {NumElements(m.nominal)}, {1}, 0};
     ValueId base = FreshContents(anchor, flat_new);
-    ValueId old = g_.node(InsertView(anchor, m.version, flat_old)).outputs[0];
-    m.version = g_.node(InsertWrite(anchor, base, old, flat_old)).outputs[0];
+    ValueId old = regions_.View(anchor, m.version, flat_old);
+    m.version = regions_.Write(anchor, base, old, flat_old);
     m.nominal = flat_new;
     m.resized = true;
     ++m.generation;

@@ -63,7 +63,7 @@ absl::StatusOr<NodeId> Functionalizer::MakePure(NodeId n, Operator& op, absl::Sp
     g_.SetName(node.outputs[0], "");
   } else {
     f = g_.InsertBefore(n, op.counterpart->op, operands, last.types);
-    g_.SetSource(f, source_);
+    g_.SetSource(f, at_.source);
   }
   if (same) return f;
   last = Inferred();

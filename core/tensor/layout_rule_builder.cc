@@ -37,8 +37,7 @@ class Builder : public LayoutTrace {
           const absl::flat_hash_map<std::string, int64_t>& hints, const LayoutSteps& infer,
           const LayoutRuleOptions& options, const Answers& answers = {})
       : operands_(operands), ranges_(ranges), hints_(hints), infer_(infer), options_(options), answers_(answers) {
-    asked_.resize(infer.count);
-    first_decision_.resize(infer.count + 1);
+    last_runs_.resize(infer.count + 1);
     const auto define = [&](const Expr& e, LayoutValue op, size_t operand, size_t dim) {
       if (e.IsSymbol()) leaves_.try_emplace(e.SymbolName(), Leaf{op, operand, dim});
     };
@@ -188,7 +187,7 @@ class Builder : public LayoutTrace {
   }
   bool Answer(Asked asked) {
     const bool answer = asked.answer = Resolve(asked);
-    if (step_ < asked_.size()) asked_[step_].asked.push_back(std::move(asked));
+    if (step_ < infer_.count) last_runs_[step_].asked.push_back(std::move(asked));
     return answer;
   }
   void Derived(Asked asked) {
@@ -196,7 +195,7 @@ class Builder : public LayoutTrace {
       noted_.push_back({.step = step_, .slot = asked.slot});
       events_.push_back({asked.words, step_});
     }
-    if (step_ < asked_.size()) asked_[step_].asked.push_back(std::move(asked));
+    if (step_ < infer_.count) last_runs_[step_].asked.push_back(std::move(asked));
   }
   std::vector<Expr> Derive(LayoutDerivation derivation, absl::Span<const ExprGeometry> operands, int rank) {
     // A new tensor with one dim of several elements has them side by side, whatever the operands' strides are.
@@ -369,14 +368,14 @@ class Builder : public LayoutTrace {
     }
     strides_.clear();
     events_.clear();
-    decisions_ = first_decision_[step];
+    decisions_ = last_runs_[step].first_decision;
   }
 
   // Returns whether a step would read and be told what it was when it ran last, and so would come to the same.
   bool ComesToTheSame(size_t step) {
     if (!infer_.reads_the_same(step)) return false;
-    std::vector<Asked> asked = std::move(asked_[step].asked);
-    asked_[step].asked.clear();
+    std::vector<Asked> asked = std::move(last_runs_[step].asked);
+    last_runs_[step].asked.clear();
     for (size_t k = 0; k < asked.size(); ++k) {
       const bool before = asked[k].answer;
       if (asked[k].slot >= 0) {
@@ -392,14 +391,14 @@ class Builder : public LayoutTrace {
   absl::StatusOr<std::vector<InferredLayout>> RunFrom(size_t first) {
     const LayoutTrace::Scope scope(this);
     for (step_ = first; step_ < infer_.count; ++step_) {
-      first_decision_[step_] = decisions_;
+      last_runs_[step_].first_decision = decisions_;
       if (!ComesToTheSame(step_)) {
-        asked_[step_].asked.clear();
-        asked_[step_].status = infer_.run(step_);
+        last_runs_[step_].asked.clear();
+        last_runs_[step_].status = infer_.run(step_);
       }
-      SMELT_RETURN_IF_ERROR(asked_[step_].status);
+      SMELT_RETURN_IF_ERROR(last_runs_[step_].status);
     }
-    first_decision_[step_] = decisions_;
+    last_runs_[step_].first_decision = decisions_;
     return infer_.results();
   }
 
@@ -489,13 +488,13 @@ class Builder : public LayoutTrace {
   bool found_ = false;
   int runs_ = 0;
 
-  // Of each step of the inference, when it ran last: its questions, and how it ended.
+  // A step of the inference when it ran last.
   struct LastRun {
     std::vector<Asked> asked;
     absl::Status status;
+    size_t first_decision = 0;  // the number of decisions before it, in the current run
   };
-  std::vector<LastRun> asked_;
-  std::vector<size_t> first_decision_;  // of each step, in the current run
+  std::vector<LastRun> last_runs_;  // the last entry is that of the results
 
   // The state of the current run.
   size_t step_ = 0;
