@@ -79,9 +79,10 @@ bool Executor::PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> a
   const auto changes_together = [&](int arg) {
     const Tensor& t = args[arg].tensor();
     const auto same = [&](const Tensor& state) { return t.IsSame(state); };
-    return plan.writes_geometry[arg] ? std::any_of(states_.tensors().begin(), states_.tensors().end(), same)
-                                     : std::any_of(plan.changed_states.begin(), plan.changed_states.end(),
-                                                   [&](int k) { return same(states_.tensors()[k]); });
+    return plan.writes_geometry[arg]
+               ? std::any_of(memory_->states.tensors().begin(), memory_->states.tensors().end(), same)
+               : std::any_of(plan.changed_states.begin(), plan.changed_states.end(),
+                             [&](int k) { return same(memory_->states.tensors()[k]); });
   };
   for (const ArgumentSharing::WithState& s : sharing_.with_states()) {
     if (!plan.writes_data[s.arg] && !plan.writes_state[s.storage] && !changes_together(s.arg)) continue;
@@ -111,15 +112,17 @@ bool Executor::GuardsHold(int plan, const fb::GuardT** failed) {
 }
 
 absl::StatusOr<int> Executor::ChoosePlan(absl::Span<const Datum> args) {
-  sharing_.Find(args, signature_.extents(), states_);
+  sharing_.Find(args, signature_.extents(), memory_->states);
   std::string pattern;
   absl::Status strides;
   const fb::GuardT* guard = nullptr;
-  absl::Status states = states_.CheckGeometry();
+  absl::Status states = memory_->states.CheckGeometry();
   for (size_t i = 0; i < program_->plans().size(); ++i) {
     const ExecutablePlan& p = program_->plans()[i];
-    if (p.plan->eager == nullptr && (states_.geometry_changed() || !states_.PlacesFit(p, &states))) continue;
-    if (p.plan->eager != nullptr && states_.geometry_changed() && !states_.SizesFit(*p.plan->eager)) continue;
+    if (p.plan->eager == nullptr && (memory_->states.geometry_changed() || !memory_->states.PlacesFit(p, &states)))
+      continue;
+    if (p.plan->eager != nullptr && memory_->states.geometry_changed() && !memory_->states.SizesFit(*p.plan->eager))
+      continue;
     strides_.Begin();
     if (!PatternFits(p, args, &pattern)) continue;
     if (p.plan->needs_exported_strides) {

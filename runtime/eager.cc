@@ -68,7 +68,7 @@ EagerRun::EagerRun(Executor& e, const fb::EagerProgramT& program, EagerCalls& ca
     : e_(e),
       p_(program),
       values_(program.num_values),
-      memory_(e.states_.ForEagerOrder(), e.pool_, e.width_),
+      memory_(e.memory_->states.ForEagerOrder(), e.pool_, e.width_),
       computer_(values_, memory_, calls, e.stats_) {}
 
 absl::Status EagerRun::Run(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
@@ -89,14 +89,14 @@ absl::Status EagerRun::BindInputs(absl::Span<const Datum> args) {
     if (HasTooManyElements(args[i].tensor()))
       return absl::ResourceExhaustedError(absl::StrCat("argument ", i, " has too many elements"));
   }
-  for (size_t i = 0; i < e_.states_.tensors().size(); ++i) {
-    if (p_.states[i] >= 0) values_[p_.states[i]] = PythonValue(e_.states_.tensors()[i]);
-    if (e_.states_.geometry_changed()) memory_.AddVisible(e_.states_.tensors()[i].storage());
+  for (size_t i = 0; i < e_.memory_->states.tensors().size(); ++i) {
+    if (p_.states[i] >= 0) values_[p_.states[i]] = PythonValue(e_.memory_->states.tensors()[i]);
+    if (e_.memory_->states.geometry_changed()) memory_.AddVisible(e_.memory_->states.tensors()[i].storage());
   }
-  for (const auto& storage : e_.states_.storages()) memory_.AddVisible(storage);
+  for (const auto& storage : e_.memory_->states.storages()) memory_.AddVisible(storage);
   for (const auto& t : p_.tensors) {
     const Geometry g = Geometry::Contiguous(t->sizes);
-    values_[t->value] = PythonValue(Tensor(e_.states_.storages()[t->storage], static_cast<DType>(t->dtype), g));
+    values_[t->value] = PythonValue(Tensor(e_.memory_->states.storages()[t->storage], static_cast<DType>(t->dtype), g));
   }
   return absl::OkStatus();
 }
@@ -118,7 +118,7 @@ absl::Status EagerRun::Finish(std::vector<Datum>* outputs) {
     memory_.CopyElements(to, v.tensor());
   }
   // On a device, after the storages have moved back to it.
-  return e_.on_host_ ? e_.AdoptChangedStates() : absl::OkStatus();
+  return e_.memory_->on_host ? e_.AdoptChangedStates() : absl::OkStatus();
 }
 
 absl::Status EagerRun::RunBlock(int index) {
@@ -263,8 +263,8 @@ absl::Status EagerRun::SetSymbol(int symbol, const PythonValue& v) {
 }
 
 absl::Status EagerRun::Custom(const fb::EagerInstrT& i) {
-  e_.in_operator_ = true;
-  absl::Cleanup done = [&] { e_.in_operator_ = false; };
+  e_.memory_->in_operator = true;
+  absl::Cleanup done = [&] { e_.memory_->in_operator = false; };
   return RunCustomOperator(i, *e_.program_, e_.bound_->values, memory_, values_);
 }
 
@@ -313,8 +313,8 @@ absl::Status EagerRun::SetStorage(const fb::EagerInstrT& i) {
 }
 
 absl::Status Executor::AdoptChangedStates() {
-  states_.NoteChangedGeometry();
-  return states_.geometry_changed() ? states_.AdoptReplaced() : absl::OkStatus();
+  memory_->states.NoteChangedGeometry();
+  return memory_->states.geometry_changed() ? memory_->states.AdoptReplaced() : absl::OkStatus();
 }
 
 absl::Status Executor::RunEager(int plan, absl::Span<const Datum> args, std::vector<Datum>* outputs) {

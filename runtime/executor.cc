@@ -70,21 +70,13 @@ Executor::Executor(std::shared_ptr<const Executable> program, const InstanceOpti
       pool_(&ThreadPool::Shared()),
       width_(WidthOf(options, program_->options(), *pool_)),
       memory_(std::move(memory)),
-      host_(memory_->host),
-      device_(memory_->device),
-      on_host_(device_->is_host()),
       is_inner_(random != nullptr),
-      generator_(memory_->generator),
-      random_(random != nullptr ? random : &generator_),
+      random_(random != nullptr ? random : &memory_->generator),
       guard_(options.guard),
-      allocator_(memory_->allocator),
-      states_(memory_->states),
       signature_(*program_),
       sharing_(*program_),
-      strides_(*program_, device_),
-      written_(*program_, device_),
-      arena_(memory_->arena),
-      in_operator_(memory_->in_operator) {
+      strides_(*program_, memory_->device),
+      written_(*program_, memory_->device) {
   status_[1] = CpuHints();
   bound_plans_.resize(program_->plans().size());
   if (options.time_steps) step_times_.resize(program_->plans().size());
@@ -105,9 +97,9 @@ Executor::Executor(std::shared_ptr<const Executable> method, const InstanceOptio
 Executor::~Executor() = default;
 
 absl::Status Executor::Init() {
-  if (!on_host_ && guard_ != GuardPages::kNone)
+  if (!memory_->on_host && guard_ != GuardPages::kNone)
     return absl::InvalidArgumentError("guard pages are for memory of the host");
-  return states_.Init();
+  return memory_->states.Init();
 }
 
 absl::StatusOr<Instance*> Executor::Method(absl::string_view name) {
@@ -118,14 +110,14 @@ absl::StatusOr<Instance*> Executor::Method(absl::string_view name) {
 }
 
 absl::Status Executor::ResetStates() {
-  if (in_operator_) return absl::FailedPreconditionError("an operator resets the instance that is calling it");
-  return states_.Reset();
+  if (memory_->in_operator) return absl::FailedPreconditionError("an operator resets the instance that is calling it");
+  return memory_->states.Reset();
 }
 
 absl::Status Executor::RunInto(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
-  if (in_operator_)
+  if (memory_->in_operator)
     return absl::FailedPreconditionError("an operator runs the instance that is calling it; another one can run");
-  return CatchOutOfMemory([&] { return on_host_ ? Call(args, outputs) : RunOnDevice(args, outputs); });
+  return CatchOutOfMemory([&] { return memory_->on_host ? Call(args, outputs) : RunOnDevice(args, outputs); });
 }
 
 absl::Status Executor::Call(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
@@ -139,9 +131,9 @@ absl::Status Executor::Call(absl::Span<const Datum> args, std::vector<Datum>* ou
         absl::StrCat("the model has ", bundle_.outputs.size(), " outputs, memory for ", outputs->size(), " was given"));
   }
   stats_ = CallStats();
-  status_is_open_ = false;
+  device_status_.is_open = false;
   args_ = args;
-  SMELT_RETURN_IF_ERROR(signature_.Read(args, states_));
+  SMELT_RETURN_IF_ERROR(signature_.Read(args, memory_->states));
   SMELT_ASSIGN_OR_RETURN(const int index, ChoosePlan(args));
   plan_ = &program_->plans()[index];
   SMELT_ASSIGN_OR_RETURN(bound_, Bind(index));
@@ -153,7 +145,7 @@ absl::Status Executor::Call(absl::Span<const Datum> args, std::vector<Datum>* ou
   absl::Status status;
   if (plan_->plan->eager != nullptr) {
     for (int e : plan_->late_exprs) bound_->values.known[e] = 0;
-    status = on_host_ ? RunEager(index, args, outputs) : RunEagerOnHost(index, args, outputs);
+    status = memory_->on_host ? RunEager(index, args, outputs) : RunEagerOnHost(index, args, outputs);
   } else {
     status = CatchOutOfMemory([&] {
       SMELT_ASSIGN_OR_RETURN(args_, strides_.InExportedStrides(args, signature_));
@@ -164,13 +156,13 @@ absl::Status Executor::Call(absl::Span<const Datum> args, std::vector<Datum>* ou
     SMELT_RETURN_IF_ERROR(status);
     const uint64_t drawn = random_->next;
     status = CatchOutOfMemory([&] {
-      if (!on_host_) SMELT_RETURN_IF_ERROR(ClearStatusWords());
+      if (!memory_->on_host) SMELT_RETURN_IF_ERROR(ClearStatusWords());
       SMELT_RETURN_IF_ERROR(RunBlock(0));
-      if (!on_host_) SMELT_RETURN_IF_ERROR(CheckStatusWords());
+      if (!memory_->on_host) SMELT_RETURN_IF_ERROR(CheckStatusWords());
       return Finish(args, outputs);
     });
     // Also after an error: nothing may use the call's memory when this returns.
-    if (!on_host_) status.Update(device_->Synchronize());
+    if (!memory_->on_host) status.Update(memory_->device->Synchronize());
     // The data, or the place of the written memory, have shown it.
     if (absl::IsAborted(status) && (!written_.written() || written_.can_put_back())) {
       if (absl::Status s = written_.PutBack(); !s.ok()) return written_.WithNames(s, index);
@@ -199,7 +191,7 @@ absl::Status Executor::RunEagerInstead(absl::Span<const Datum> args, std::vector
     stats_.arena_bytes = bound_->arena_bytes;
     for (int e : p.late_exprs) bound_->values.known[e] = 0;
     const int eager = static_cast<int>(i);
-    return on_host_ ? RunEager(eager, args, outputs) : RunEagerOnHost(eager, args, outputs);
+    return memory_->on_host ? RunEager(eager, args, outputs) : RunEagerOnHost(eager, args, outputs);
   }
   return absl::UnimplementedError(why.message());
 }
@@ -225,7 +217,7 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
   slots_.origin.assign(num_slots, 0);
   slots_.storage.resize(num_slots);
   slots_.adopted.assign(outputs->size(), 0);
-  SMELT_RETURN_IF_ERROR(arena_.Reserve(p, b.slot_bytes, b.arena_bytes));
+  SMELT_RETURN_IF_ERROR(memory_->arena.Reserve(p, b.slot_bytes, b.arena_bytes));
   // Numbers from the data of the last call are not known in this one.
   for (int e : plan_->late_exprs) b.values.known[e] = 0;
 
@@ -260,11 +252,11 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
   for (size_t s = 0; s < num_slots; ++s) {
     const fb::SlotT& slot = *p.slots[s];
     if (slot.kind == fb::SlotKind::StateStorage) {
-      SMELT_ASSIGN_OR_RETURN(slots_.base[s], states_.PlaceOf(slot.index, b.low[s], b.high[s]));
-      slots_.origin[s] = states_.place(slot.index).shift;
+      SMELT_ASSIGN_OR_RETURN(slots_.base[s], memory_->states.PlaceOf(slot.index, b.low[s], b.high[s]));
+      slots_.origin[s] = memory_->states.place(slot.index).shift;
     }
     if (slot.kind == fb::SlotKind::Arena) {
-      slots_.base[s] = arena_.AddressOf(static_cast<int>(s), b.values.value[slot.offset]);
+      slots_.base[s] = memory_->arena.AddressOf(static_cast<int>(s), b.values.value[slot.offset]);
     }
   }
   SMELT_RETURN_IF_ERROR(CheckCall());
@@ -273,10 +265,10 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
     if (!(*outputs)[k].IsTensor()) continue;
     const fb::OutputRefT& o = *p.convention->outputs->outputs[k];
     const Tensor& t = (*outputs)[k].tensor();
-    if (t.defined() && t.device() != device_->device()) {
+    if (t.defined() && t.device() != memory_->device->device()) {
       return absl::InvalidArgumentError(absl::StrCat("output ", k, ": the memory given for it is of ",
                                                      t.device().ToString(), ", expected ",
-                                                     device_->device().ToString()));
+                                                     memory_->device->device().ToString()));
     }
     if (!t.defined() || !t.InBounds() || o.view < 0) {
       if (o.kind == fb::OutputKind::IsArg || o.kind == fb::OutputKind::IsState) continue;
@@ -321,9 +313,9 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
   };
   for (const ExecutablePlan::GrownState& g : plan_->grown_states) {
     const int64_t bytes = b.values.value[g.final_bytes];
-    Storage& storage = *states_.storages()[g.storage];
+    Storage& storage = *memory_->states.storages()[g.storage];
     if (bytes <= storage.bytes()) continue;
-    states_.NoteMovedMemory();  // for the words of other plans
+    memory_->states.NoteMovedMemory();  // for the words of other plans
     SMELT_RETURN_IF_ERROR(grow(storage, bytes));
     for (size_t s = 0; s < num_slots; ++s) {
       if (p.slots[s]->kind == fb::SlotKind::StateStorage && p.slots[s]->index == g.storage)
@@ -354,7 +346,8 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
     if (!plan_->memory.slot_late[s]) patch(s);
   }
   // Both only increase.
-  if (const uint64_t now = arena_.generation() + states_.generation(); b.generation != now || !on_host_) {
+  if (const uint64_t now = memory_->arena.generation() + memory_->states.generation();
+      b.generation != now || !memory_->on_host) {
     for (size_t s = 0; s < num_slots; ++s) {
       if (p.slots[s]->kind == fb::SlotKind::Arena || p.slots[s]->kind == fb::SlotKind::StateStorage)
         patch(static_cast<int>(s));
@@ -403,7 +396,7 @@ bool Executor::Adopt(int output, const Tensor& t, absl::Span<const Datum> args) 
   for (const Extent& e : signature_.extents()) {
     if (e.tensor && e.low < high && low < e.high) return false;
   }
-  for (const auto& s : states_.storages()) {
+  for (const auto& s : memory_->states.storages()) {
     const uintptr_t from = reinterpret_cast<uintptr_t>(s->address());
     if (from < high && low < from + static_cast<uintptr_t>(s->bytes())) return false;
   }
@@ -422,7 +415,7 @@ absl::Status Executor::Allocate(int slot) {
   SMELT_ASSIGN_OR_RETURN(const int64_t bytes, ExprValue(s.bytes));
   if (bytes < 0) return absl::InternalError(absl::StrCat("slot ", slot, " has ", bytes, " bytes"));
   slots_.storage[slot].reset();  // of an earlier trip through a loop
-  SMELT_ASSIGN_OR_RETURN(slots_.storage[slot], allocator_.Allocate(bytes));
+  SMELT_ASSIGN_OR_RETURN(slots_.storage[slot], memory_->allocator.Allocate(bytes));
   slots_.base[slot] = slots_.storage[slot]->address();
   slots_.origin[slot] = 0;
   bound_->slot_bytes[slot] = bytes;
@@ -431,7 +424,7 @@ absl::Status Executor::Allocate(int slot) {
 
 std::shared_ptr<Storage> Executor::StorageOf(int slot) const {
   const fb::SlotT& s = *plan_->plan->slots[slot];
-  if (s.kind == fb::SlotKind::StateStorage) return states_.storages()[s.index];
+  if (s.kind == fb::SlotKind::StateStorage) return memory_->states.storages()[s.index];
   return slots_.storage[slot];
 }
 
@@ -453,7 +446,7 @@ absl::Status Executor::Build(const fb::OutputRefT& o, absl::Span<const Datum> ar
       *out = args[o.index];
       return absl::OkStatus();
     case fb::OutputKind::IsState:
-      *out = states_.tensors()[o.index];
+      *out = memory_->states.tensors()[o.index];
       return absl::OkStatus();
     case fb::OutputKind::None:
       *out = Datum();
@@ -496,8 +489,8 @@ absl::Status Executor::Finish(absl::Span<const Datum> args, std::vector<Datum>* 
     for (const auto& m : c.mutated->inputs) {
       if (!(m->flags & kHandleChanges) || m->final_view < 0) continue;
       SMELT_ASSIGN_OR_RETURN(Tensor now, TensorOf(m->final_view));
-      changes.push_back({m->is_state ? states_.tensors()[m->arg] : args[plan_->outer_of_inner[m->arg]].tensor(), now,
-                         now.geometry()});
+      changes.push_back({m->is_state ? memory_->states.tensors()[m->arg] : args[plan_->outer_of_inner[m->arg]].tensor(),
+                         now, now.geometry()});
       changes_states = changes_states || m->is_state;
     }
   }
@@ -518,10 +511,10 @@ absl::Status Executor::Finish(absl::Span<const Datum> args, std::vector<Datum>* 
       Tensor source = from;
       if (from.storage() == to.storage()) {
         SMELT_ASSIGN_OR_RETURN(
-            source, device_->NewTensor(from.dtype(), from.sizes(), Geometry::Contiguous(from.sizes()).strides));
-        SMELT_RETURN_IF_ERROR(device_->CopyElements(source, from));
+            source, memory_->device->NewTensor(from.dtype(), from.sizes(), Geometry::Contiguous(from.sizes()).strides));
+        SMELT_RETURN_IF_ERROR(memory_->device->CopyElements(source, from));
       }
-      SMELT_RETURN_IF_ERROR(device_->CopyElements(to, source));
+      SMELT_RETURN_IF_ERROR(memory_->device->CopyElements(to, source));
     } else {
       SMELT_RETURN_IF_ERROR(Build(*c.outputs->outputs[k], args, &out));
       if (!strides_.result_layouts().empty())
@@ -532,14 +525,14 @@ absl::Status Executor::Finish(absl::Span<const Datum> args, std::vector<Datum>* 
   if (!changes.empty()) {
     written_.Commit();
   }
-  if (changes_states) states_.set_geometry_changed();
+  if (changes_states) memory_->states.set_geometry_changed();
   for (Change& change : changes) {
     Tensor& handle = change.handle;
     if (handle.storage() != change.now.storage()) handle.SetStorage(change.now.storage());
     handle.SetDType(change.now.dtype());
     handle.SetGeometry(std::move(change.geometry));
   }
-  return states_.geometry_changed() ? states_.AdoptReplaced() : absl::OkStatus();
+  return memory_->states.geometry_changed() ? memory_->states.AdoptReplaced() : absl::OkStatus();
 }
 
 }  // namespace smelt

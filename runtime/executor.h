@@ -95,6 +95,7 @@ struct InstanceMemory {
   InstanceMemory(const Executable& program, GuardPages guard, ThreadPool* pool, int width, uint64_t seed)
       : host(pool, width),
         device(program.device() != nullptr ? program.device() : &host),
+        on_host(device->is_host()),
         allocator(guard, device),
         states(program, guard, device, &allocator),
         arena(guard, device) {
@@ -102,6 +103,7 @@ struct InstanceMemory {
   }
   HostDevice host;
   const ExecutionDevice* device;  // that runs the program
+  const bool on_host;
   Generator generator;
   OutputAllocator allocator;
   StateStore states;
@@ -120,10 +122,10 @@ class Executor : public Instance {
 
   absl::Status RunInto(absl::Span<const Datum> args, std::vector<Datum>* outputs) override;
   absl::StatusOr<Instance*> Method(absl::string_view name) override;
-  Tensor state(int index) const override { return states_.tensors()[index]; }
+  Tensor state(int index) const override { return memory_->states.tensors()[index]; }
   absl::Status ResetStates() override;
   std::vector<StepTime> step_times() const override;
-  void Seed(uint64_t seed) override { generator_ = Generator{seed, 0}; }
+  void Seed(uint64_t seed) override { memory_->generator = Generator{seed, 0}; }
 
  private:
   Executor(std::shared_ptr<const Executable> program, const InstanceOptions& options,
@@ -224,20 +226,13 @@ class Executor : public Instance {
   int width_;
   std::shared_ptr<InstanceMemory> memory_;
   std::vector<std::unique_ptr<Executor>> methods_;
-  HostDevice& host_;
-  const ExecutionDevice* device_;
-  const bool on_host_;
   const bool is_inner_;  // a call of an eager-order program
-  Generator& generator_;
   Generator* random_;
   GuardPages guard_;
-  OutputAllocator& allocator_;
-  StateStore& states_;
   Signature signature_;
   ArgumentSharing sharing_;
   ArgumentStrides strides_;
   WrittenMemory written_;
-  Arena& arena_;
 
   // The values of the current call.
   std::vector<Register> registers_;
@@ -252,11 +247,11 @@ class Executor : public Instance {
     std::vector<int64_t> origin;                    // by slot: base - start of its storage, bytes
     std::vector<uint8_t> adopted;                   // by output: computed directly into the caller's tensor
   } slots_;
-  bool& in_operator_;
   int64_t status_[8] = {};
-  // On a device: eight words for each step of the plan that runs.
-  std::shared_ptr<Storage> status_words_;
-  bool status_is_open_ = false;  // launches have run whose words have not been read
+  struct DeviceStatus {
+    std::shared_ptr<Storage> words;  // on the device: eight for each step of the plan that runs
+    bool is_open = false;            // launches have run whose words have not been read
+  } device_status_;
   // The operands of the library call that runs.
   struct LibraryOperands {
     std::shared_ptr<const PreparedOp> late_op;  // for sizes that the binding did not know

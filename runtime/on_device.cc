@@ -20,11 +20,11 @@ constexpr int64_t kStatusWords = 8;
 
 absl::Status Executor::RunOnDevice(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
   if (is_inner_) return RunInner(args, outputs);
-  const std::lock_guard<std::mutex> lock(device_->calls());
-  SMELT_RETURN_IF_ERROR(states_.CheckDevice());
-  const ExecutionDevice::Transfers before = device_->transfers();
+  const std::lock_guard<std::mutex> lock(memory_->device->calls());
+  SMELT_RETURN_IF_ERROR(memory_->states.CheckDevice());
+  const ExecutionDevice::Transfers before = memory_->device->transfers();
   const absl::Status status = CatchOutOfMemory([&] { return Call(args, outputs); });
-  const ExecutionDevice::Transfers after = device_->transfers();
+  const ExecutionDevice::Transfers after = memory_->device->transfers();
   stats_.bytes_to_host = after.to_host - before.to_host;
   stats_.bytes_to_device = after.to_device - before.to_device;
   stats_.device_waits = after.waits - before.waits;
@@ -33,8 +33,8 @@ absl::Status Executor::RunOnDevice(absl::Span<const Datum> args, std::vector<Dat
 }
 
 absl::Status Executor::RunInner(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
-  SMELT_RETURN_IF_ERROR(states_.CheckDevice());
-  Relocation to_device(*device_, Relocation::Direction::kToDevice);
+  SMELT_RETURN_IF_ERROR(memory_->states.CheckDevice());
+  Relocation to_device(*memory_->device, Relocation::Direction::kToDevice);
   for (const Datum& arg : args) {
     if (arg.IsTensor()) to_device.Add(arg.tensor().storage(), /*writable=*/false);
   }
@@ -49,7 +49,7 @@ absl::Status Executor::RunInner(absl::Span<const Datum> args, std::vector<Datum>
 
 absl::Status Executor::RunEagerOnHost(int plan, absl::Span<const Datum> args, std::vector<Datum>* outputs) {
   ++stats_.host_steps;
-  Relocation to_host(*device_, Relocation::Direction::kToHost);
+  Relocation to_host(*memory_->device, Relocation::Direction::kToHost);
   std::vector<Tensor> seen;  // whose storage the call may replace
   for (const Datum& arg : args) {
     if (!arg.IsTensor()) continue;
@@ -59,16 +59,17 @@ absl::Status Executor::RunEagerOnHost(int plan, absl::Span<const Datum> args, st
   for (const Datum& out : *outputs) {
     if (out.IsTensor() && out.tensor().defined()) to_host.Add(out.tensor().storage(), /*writable=*/true);
   }
-  for (size_t s = 0; s < states_.storages().size(); ++s) {
+  for (size_t s = 0; s < memory_->states.storages().size(); ++s) {
     const fb::StateStorageT& storage = *bundle_.storages[s];
-    const bool constant = storage.bytes > 0 && !storage.is_mutated && !states_.place(static_cast<int>(s)).replaced;
+    const bool constant =
+        storage.bytes > 0 && !storage.is_mutated && !memory_->states.place(static_cast<int>(s)).replaced;
     if (constant) {
-      to_host.AddConstant(states_.storages()[s], program_->StateBytes(static_cast<int>(s)));
+      to_host.AddConstant(memory_->states.storages()[s], program_->StateBytes(static_cast<int>(s)));
     } else {
-      to_host.Add(states_.storages()[s], /*writable=*/true);
+      to_host.Add(memory_->states.storages()[s], /*writable=*/true);
     }
   }
-  for (const Tensor& state : states_.tensors()) {
+  for (const Tensor& state : memory_->states.tensors()) {
     seen.push_back(state);
     to_host.Add(state.storage(), /*writable=*/true);
   }
@@ -76,9 +77,9 @@ absl::Status Executor::RunEagerOnHost(int plan, absl::Span<const Datum> args, st
   absl::Status status = RunEager(plan, args, outputs);
   // Results and replaced storages that the call has made stay on the device.
   const absl::Status moved = to_host.MoveBack();
-  states_.NoteMovedMemory();
+  memory_->states.NoteMovedMemory();
   const auto to_device = [&](const Tensor& t) {
-    return t.storage()->device().is_cpu() ? t.storage()->MoveTo(device_->device()) : absl::OkStatus();
+    return t.storage()->device().is_cpu() ? t.storage()->MoveTo(memory_->device->device()) : absl::OkStatus();
   };
   absl::Status placed = moved;
   for (const Tensor& t : seen) placed.Update(to_device(t));
@@ -88,7 +89,7 @@ absl::Status Executor::RunEagerOnHost(int plan, absl::Span<const Datum> args, st
     }
   }
   if (status.ok() && placed.ok()) placed = AdoptChangedStates();
-  if (status.ok() && placed.ok()) placed = device_->Synchronize();
+  if (status.ok() && placed.ok()) placed = memory_->device->Synchronize();
   if (placed.ok()) return status;
   // The contents on the device are not what the call leaves.
   written_.Commit();
@@ -97,22 +98,22 @@ absl::Status Executor::RunEagerOnHost(int plan, absl::Span<const Datum> args, st
 
 absl::Status Executor::ClearStatusWords() {
   const int64_t bytes = plan_->steps.count * kStatusWords * static_cast<int64_t>(sizeof(int64_t));
-  status_is_open_ = false;
-  if (status_words_ == nullptr || status_words_->bytes() < bytes) {
-    SMELT_ASSIGN_OR_RETURN(status_words_, device_->NewStorage(bytes));
+  device_status_.is_open = false;
+  if (device_status_.words == nullptr || device_status_.words->bytes() < bytes) {
+    SMELT_ASSIGN_OR_RETURN(device_status_.words, memory_->device->NewStorage(bytes));
   }
-  return device_->Zero(status_words_->address(), bytes);
+  return memory_->device->Zero(device_status_.words->address(), bytes);
 }
 
 int64_t* Executor::StatusWords(int step) const {
-  return reinterpret_cast<int64_t*>(status_words_->address()) + step * kStatusWords;
+  return reinterpret_cast<int64_t*>(device_status_.words->address()) + step * kStatusWords;
 }
 
 absl::Status Executor::CheckStatusWords() {
-  if (!std::exchange(status_is_open_, false)) return absl::OkStatus();
+  if (!std::exchange(device_status_.is_open, false)) return absl::OkStatus();
   std::vector<int64_t> words(static_cast<size_t>(plan_->steps.count * kStatusWords));
-  SMELT_RETURN_IF_ERROR(device_->ToHost(reinterpret_cast<char*>(words.data()), status_words_->address(),
-                                        static_cast<int64_t>(words.size() * sizeof(int64_t))));
+  SMELT_RETURN_IF_ERROR(memory_->device->ToHost(reinterpret_cast<char*>(words.data()), device_status_.words->address(),
+                                                static_cast<int64_t>(words.size() * sizeof(int64_t))));
   for (size_t block = 0; block < plan_->plan->blocks.size(); ++block) {
     const auto& steps = plan_->plan->blocks[block]->steps;
     for (size_t i = 0; i < steps.size(); ++i) {
@@ -126,12 +127,12 @@ absl::Status Executor::CheckStatusWords() {
 absl::StatusOr<StridedSpan> Executor::ReadOnHost(int view, std::vector<char>* bytes) {
   StridedSpan span = SpanOf(view);
   const BoundView& v = bound_->views[view];
-  if (on_host_ || v.elements == 0) return span;
+  if (memory_->on_host || v.elements == 0) return span;
   // The data of a call that is refused mean nothing.
   SMELT_RETURN_IF_ERROR(CheckStatusWords());
   bytes->resize(static_cast<size_t>(v.high - v.low));
   const char* const base = slots_.base[plan_->plan->views[view]->slot];
-  SMELT_RETURN_IF_ERROR(device_->ToHost(bytes->data(), base + v.low, v.high - v.low));
+  SMELT_RETURN_IF_ERROR(memory_->device->ToHost(bytes->data(), base + v.low, v.high - v.low));
   span.data = bytes->data() + (v.offset * ItemSize(span.dtype) - v.low);
   return span;
 }
@@ -145,12 +146,12 @@ absl::Status Executor::WriteBack(int view, std::vector<char>* bytes) {
   if (v.high - v.low != v.elements * item) {
     // The bytes between the elements may have changed since they were read.
     std::vector<char> now(bytes->size());
-    SMELT_RETURN_IF_ERROR(device_->ToHost(now.data(), base + v.low, v.high - v.low));
+    SMELT_RETURN_IF_ERROR(memory_->device->ToHost(now.data(), base + v.low, v.high - v.low));
     const int64_t first = v.offset * item - v.low;
     CopyStrided(now.data() + first, span.strides, bytes->data() + first, span.strides, span.sizes, item);
     bytes->swap(now);
   }
-  return device_->FromHost(base + v.low, bytes->data(), v.high - v.low);
+  return memory_->device->FromHost(base + v.low, bytes->data(), v.high - v.low);
 }
 
 absl::Status Executor::RunLibraryOnHost(const PreparedOp& op, const fb::LibraryCallT& l) {
@@ -162,7 +163,7 @@ absl::Status Executor::RunLibraryOnHost(const PreparedOp& op, const fb::LibraryC
     const fb::SlotT& slot = *plan_->plan->slots[view.slot];
     // The host has the weights already.
     if (slot.kind == fb::SlotKind::StateStorage && !bundle_.storages[slot.index]->is_mutated &&
-        !states_.place(slot.index).replaced && program_->StateBytes(slot.index) != nullptr) {
+        !memory_->states.place(slot.index).replaced && program_->StateBytes(slot.index) != nullptr) {
       const int64_t at = bound_->views[l.inputs[k]].offset * ItemSize(static_cast<DType>(view.dtype));
       library_.inputs[k] = const_cast<char*>(program_->StateBytes(slot.index)) + at;
       continue;

@@ -78,7 +78,7 @@ absl::Status Executor::RunBlock(int block) {
     const int step = static_cast<int>(i);
     const fb::LibraryCallT* call = steps[i]->step.AsLibraryCall();
     // When steps are timed, each runs on its own.
-    if (call != nullptr && call->epilogue && step_times_.empty() && on_host_) {
+    if (call != nullptr && call->epilogue && step_times_.empty() && memory_->on_host) {
       SMELT_RETURN_IF_ERROR(RunWithEpilogue(block, step));
       ++i;
       continue;
@@ -99,7 +99,7 @@ absl::Status Executor::RunTimed(int block, int index) {
   times.resize(plan_->steps.count);
   const auto begin = std::chrono::steady_clock::now();
   absl::Status s = RunStep(block, index);
-  if (s.ok()) s = device_->Synchronize();
+  if (s.ok()) s = memory_->device->Synchronize();
   const int64_t ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
   StepTime& t = times[plan_->steps.first[block] + index];
   t = {plan, block, index, t.runs + 1, t.runs == 0 ? ns : std::min(t.least_ns, ns)};
@@ -116,7 +116,7 @@ std::vector<StepTime> Executor::step_times() const {
 
 absl::Status Executor::RememberBefore(int step) {
   if (!plan_->steps.writes_visible[step]) return absl::OkStatus();
-  return written_.Remember(*plan_, args_, signature_.extents(), states_);
+  return written_.Remember(*plan_, args_, signature_.extents(), memory_->states);
 }
 
 absl::Status Executor::RunStep(int block, int index) {
@@ -223,15 +223,15 @@ absl::Status Executor::RunLaunch(const fb::LaunchT& l, BoundPlan::Launch& launch
   run.entry = launch.entry;
   run.chunk = launch.chunk;
   run.chunks = launch.chunks;
-  if (!on_host_) {
+  if (!memory_->on_host) {
     // A later step, or the end of the call, reads what the kernel reports.
     run.status = StatusWords(step);
-    status_is_open_ = true;
-    return device_->Launch(run);
+    device_status_.is_open = true;
+    return memory_->device->Launch(run);
   }
   status_[0] = 0;
   run.status = status_;
-  SMELT_RETURN_IF_ERROR(host_.Launch(run));
+  SMELT_RETURN_IF_ERROR(memory_->host.Launch(run));
   return KernelStatus();
 }
 
@@ -262,7 +262,7 @@ absl::StatusOr<const PreparedOp*> Executor::CompleteLibraryCall(const fb::Librar
 absl::Status Executor::RunLibrary(const fb::LibraryCallT& l, int step) {
   SMELT_ASSIGN_OR_RETURN(const PreparedOp* op, CompleteLibraryCall(l, step));
   ++stats_.library_calls;
-  if (!on_host_) return RunLibraryOnHost(*op, l);
+  if (!memory_->on_host) return RunLibraryOnHost(*op, l);
   return op->Run(LibraryContext{pool_, width_}, library_.inputs, library_.outputs);
 }
 
@@ -348,11 +348,13 @@ absl::Status Executor::RunCopy(const fb::CopyT& c) {
   if (MayMeet(src, dst) && !AreDisjoint(PlacedView(c.src), PlacedView(c.dst))) {
     // Rows are copied in an order of their own, by several threads.
     const Geometry dense = Geometry::Contiguous(dst.sizes);
-    SMELT_ASSIGN_OR_RETURN(const std::shared_ptr<Storage> all, device_->NewStorage(elements * item));
-    SMELT_RETURN_IF_ERROR(device_->CopyStrided(all->address(), dense.strides, src.data, src.strides, dst.sizes, item));
-    SMELT_RETURN_IF_ERROR(device_->CopyStrided(dst.data, dst.strides, all->address(), dense.strides, dst.sizes, item));
+    SMELT_ASSIGN_OR_RETURN(const std::shared_ptr<Storage> all, memory_->device->NewStorage(elements * item));
+    SMELT_RETURN_IF_ERROR(
+        memory_->device->CopyStrided(all->address(), dense.strides, src.data, src.strides, dst.sizes, item));
+    SMELT_RETURN_IF_ERROR(
+        memory_->device->CopyStrided(dst.data, dst.strides, all->address(), dense.strides, dst.sizes, item));
   } else {
-    SMELT_RETURN_IF_ERROR(device_->CopyStrided(dst.data, dst.strides, src.data, src.strides, dst.sizes, item));
+    SMELT_RETURN_IF_ERROR(memory_->device->CopyStrided(dst.data, dst.strides, src.data, src.strides, dst.sizes, item));
   }
   if (c.copy_back) stats_.bytes_copied_back += elements * ItemSize(dst.dtype);
   return absl::OkStatus();
@@ -509,7 +511,7 @@ absl::Status Executor::SetSymbolFromData(int symbol, int64_t value) {
 
 absl::Status Executor::RunRandom(const fb::RandomT& r) {
   SMELT_RETURN_IF_ERROR(UseView(r.out));
-  if (on_host_) return FillRandom(r, SpanOf(r.out));
+  if (memory_->on_host) return FillRandom(r, SpanOf(r.out));
   ++stats_.host_steps;
   std::vector<char> bytes;
   SMELT_ASSIGN_OR_RETURN(const StridedSpan out, ReadOnHost(r.out, &bytes));
