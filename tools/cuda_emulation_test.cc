@@ -7,11 +7,13 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "smelt/codegen/cuda_schedule.h"
 #include "smelt/codegen/kernel_cache.h"
 #include "smelt/core/base/file.h"
 #include "smelt/core/base/status_macros.h"
@@ -25,13 +27,14 @@
 namespace smelt {
 namespace {
 
-// Returns the emulation of a kernel, each made once.
-absl::StatusOr<CudaEmulation*> EmulationOf(const std::string& spec) {
-  static auto* const kernels = new std::map<std::string, std::unique_ptr<CudaEmulation>>();
-  auto& kernel = (*kernels)[spec];
+// Returns the emulation of a kernel, each made once. With `small` limits, small sizes take the schedules of large ones.
+absl::StatusOr<CudaEmulation*> EmulationOf(const std::string& spec, bool small) {
+  static auto* const kernels = new std::map<std::pair<std::string, bool>, std::unique_ptr<CudaEmulation>>();
+  const CudaLimits limits = {.short_row = 4, .few_elements = 2, .row_chunk = 16, .column_chunk = 4, .short_side = 3};
+  auto& kernel = (*kernels)[{spec, small}];
   if (kernel == nullptr) {
     SMELT_ASSIGN_OR_RETURN(KernelSpec parsed, ParseKernelSpec(spec));
-    SMELT_ASSIGN_OR_RETURN(kernel, CudaEmulation::Create(parsed));
+    SMELT_ASSIGN_OR_RETURN(kernel, CudaEmulation::Create(parsed, small ? limits : CudaLimits{}));
   }
   return kernel.get();
 }
@@ -47,14 +50,14 @@ std::string JumpTo(KernelEntry entry) {
 }
 
 // Replaces the code of the kernels in the bundle at `path`, and returns the emulations.
-absl::StatusOr<std::vector<CudaEmulation*>> EmulateKernels(const std::string& path) {
+absl::StatusOr<std::vector<CudaEmulation*>> EmulateKernels(const std::string& path, bool small) {
   SMELT_ASSIGN_OR_RETURN(std::shared_ptr<const Container> container, Container::Open(path, ContentKind::kBundle));
   const int metadata = container->Find(SegmentKind::kMetadata);
   SMELT_ASSIGN_OR_RETURN(std::unique_ptr<fb::BundleT> bundle, DecodeBundle(container->bytes(metadata)));
   std::vector<CudaEmulation*> kernels;
   std::string code;
   for (size_t k = 0; k < bundle->kernels.size(); ++k) {
-    SMELT_ASSIGN_OR_RETURN(CudaEmulation * kernel, EmulationOf(bundle->kernels[k]->spec));
+    SMELT_ASSIGN_OR_RETURN(CudaEmulation * kernel, EmulationOf(bundle->kernels[k]->spec, small));
     kernels.push_back(kernel);
     bundle->targets[0]->kernels[k]->offset = static_cast<int64_t>(code.size());
     bundle->targets[0]->kernels[k]->size = kJumpBytes;
@@ -92,7 +95,8 @@ TEST_P(CudaEmulationTest, HoldsWithoutARace) {
   options.cache = cache;
   const std::string path = Scratch(name + ".smb");
   ASSERT_TRUE(CompileModel(ModelPath(folder, name), path, options).ok());
-  auto kernels = EmulateKernels(path);
+  // Models have the sizes that schedules are made for; scenarios are small.
+  auto kernels = EmulateKernels(path, folder != "testdata");
   ASSERT_TRUE(kernels.ok()) << kernels.status();
   auto program = Program::Load(path);
   ASSERT_TRUE(program.ok()) << program.status();
