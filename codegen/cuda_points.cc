@@ -134,11 +134,12 @@ void CudaEmitter::EmitTiledColumns() {
     reductions_.Begin(InnerPhase());
     Value* const from = b_.CreateMul(split, b_.getInt64(schedule_.split));
     Value* const to = Min(size, b_.CreateAdd(from, b_.getInt64(schedule_.split)));
-    f_.For(b_.CreateAdd(from, warp), b_.CreateSelect(exists, to, b_.getInt64(0)), b_.getInt64(kCudaBlock / kCudaWarp),
-           [&](Value* k) {
-             f_.Decompose(k, s_.parallel_rank, s_.rank(), index_);
-             EmitInstrs(InnerPhase().instrs, 1);
-           });
+    Value* const first = b_.CreateAdd(from, warp);
+    Value* const end = b_.CreateSelect(exists, to, b_.getInt64(0));
+    f_.For(first, end, b_.getInt64(kCudaBlock / kCudaWarp), [&](Value* k) {
+      f_.Decompose(k, s_.parallel_rank, s_.rank(), index_);
+      EmitInstrs(InnerPhase().instrs, 1);
+    });
     index_ = outer;
     reductions_.Combine(InnerPhase(), CudaReductions::Scope::kColumn);
     Value* const stores = b_.CreateAnd(exists, b_.CreateICmpEQ(warp, b_.getInt64(0)));
@@ -164,23 +165,26 @@ void CudaEmitter::EmitColumnsOfPartials() {
   Value* const points = b_.CreateMul(all.rows, all.columns);
   Value* const splits = Splits();
   Value* const block = b_.getInt64(kCudaBlock);
-  f_.For(b_.CreateAdd(b_.CreateMul(f_.block(), block), f_.thread()), points, b_.CreateMul(f_.blocks(), block),
-         [&](Value* point) {
-           SetPoint(b_.CreateUDiv(point, all.columns), b_.CreateURem(point, all.columns));
-           const std::vector<Value*> outer = index_;
-           EmitPhasesBefore();
-           reductions_.Begin(InnerPhase());
-           f_.For(b_.getInt64(0), splits, b_.getInt64(1), [&](Value* split) {
-             reductions_.AccumulatePartial(InnerPhase(), b_.CreateAdd(b_.CreateMul(split, points), point));
-           });
-           reductions_.End(InnerPhase(), CudaReductions::Scope::kThread, values_[0]);
-           bool after = false;
-           for (const KernelPhase& phase : s_.phases) {
-             if (after) EmitInstrs(phase.instrs, 1);
-             after = after || phase.inner;
-           }
-           index_ = outer;
-         });
+  Value* const first = b_.CreateAdd(b_.CreateMul(f_.block(), block), f_.thread());
+  Value* const stride = b_.CreateMul(f_.blocks(), block);
+  f_.For(first, points, stride, [&](Value* point) {
+    Value* const row = b_.CreateUDiv(point, all.columns);
+    Value* const column = b_.CreateURem(point, all.columns);
+    SetPoint(row, column);
+    const std::vector<Value*> outer = index_;
+    EmitPhasesBefore();
+    reductions_.Begin(InnerPhase());
+    f_.For(b_.getInt64(0), splits, b_.getInt64(1), [&](Value* split) {
+      reductions_.AccumulatePartial(InnerPhase(), b_.CreateAdd(b_.CreateMul(split, points), point));
+    });
+    reductions_.End(InnerPhase(), CudaReductions::Scope::kThread, values_[0]);
+    bool after = false;
+    for (const KernelPhase& phase : s_.phases) {
+      if (after) EmitInstrs(phase.instrs, 1);
+      after = after || phase.inner;
+    }
+    index_ = outer;
+  });
 }
 
 }  // namespace smelt

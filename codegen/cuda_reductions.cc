@@ -221,7 +221,8 @@ void CudaReductions::WritePartial(const KernelPhase& phase, Value* number) {
   for (int i : phase.instrs) {
     if (s_.instrs[i].op != KernelOp::kReduce) continue;
     const auto [value, index] = combined_[i];
-    b_.CreateAlignedStore(ToWord(value), PartialAddress(phase, number, word++), llvm::Align(8));
+    Value* const bits = ToWord(value);
+    b_.CreateAlignedStore(bits, PartialAddress(phase, number, word++), llvm::Align(8));
     if (index) b_.CreateAlignedStore(index, PartialAddress(phase, number, word++), llvm::Align(8));
   }
 }

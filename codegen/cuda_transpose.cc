@@ -22,9 +22,12 @@ void CudaEmitter::EmitPointsInTiles() {
   // Tiles cover all points of the spec, and short dims would leave most threads without work.
   const int d = schedule_.tile_dim, last = s_.parallel_rank - 1;
   Value* const rows = f_.Product(0, last);
-  Value* const whole = b_.CreateAnd(b_.CreateICmpEQ(f_.begin(), b_.getInt64(0)), b_.CreateICmpEQ(f_.end(), rows));
+  Value* const from_first = b_.CreateICmpEQ(f_.begin(), b_.getInt64(0));
+  Value* const to_last = b_.CreateICmpEQ(f_.end(), rows);
+  Value* const whole = b_.CreateAnd(from_first, to_last);
   const auto is_long = [&](int dim) { return b_.CreateICmpSGE(f_.Size(dim), b_.getInt64(limits_.short_side)); };
-  Value* const both = b_.CreateAnd(is_long(d), is_long(last));
+  Value* const source_is_long = is_long(d);
+  Value* const both = b_.CreateAnd(source_is_long, is_long(last));
   f_.IfElse(b_.CreateAnd(whole, both), [&] { EmitTiles(); }, [&] { EmitPoints(/*serial=*/false); });
 }
 
