@@ -83,7 +83,7 @@ class Executable : public Program {
   static absl::StatusOr<std::shared_ptr<const Program>> Make(std::shared_ptr<const Container> container,
                                                              const ProgramOptions& options);
 
-  // Of a program with several methods: what they have in common.
+  // In a program with several methods: what they have in common.
   const fb::BundleT& bundle() const { return *bundle_; }
   // The methods of a program that has several; else none.
   const std::vector<std::shared_ptr<const Executable>>& methods() const { return methods_; }

@@ -24,7 +24,7 @@ namespace smelt {
 
 // Raised when an old reader would misread a new file.
 inline constexpr uint32_t kBundleFormat = 1;
-// Of a bundle with several methods, which readers of format 1 cannot run.
+// The format of a bundle with several methods, which readers of format 1 cannot run.
 inline constexpr uint32_t kMethodsFormat = 2;
 // The name of a bundle's only method where the bundle does not say.
 inline constexpr char kDefaultMethod[] = "forward";

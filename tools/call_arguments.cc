@@ -192,7 +192,7 @@ absl::StatusOr<Datum> ParseTensor(const ArgInfo& arg, absl::string_view text) {
       return Unfit(arg, text, "the sizes are absurd");
   }
   for (int64_t n : sizes) elements = n == 0 ? 0 : elements;
-  // What does not fit anyway should not fail for lack of memory.
+  // An argument that does not fit anyway should not fail for lack of memory.
   if (elements > kMostUnfitElements && !HasSizes(arg, sizes))
     return Unfit(arg, text, absl::StrCat("[", absl::StrJoin(sizes, ", "), "] does not fit"));
   const std::vector<absl::string_view> words = absl::StrSplit(numbers, absl::ByAnyChar(", []\t\n"), absl::SkipEmpty());

@@ -511,7 +511,7 @@ class Model {
   const absl::string_view file_;
   const CcOptions& options_;
   std::vector<Function> functions_;
-  // Of members and structs, with those that every header has.
+  // The names of members and structs, with those that every header has.
   std::set<std::string> method_names_ = {"Inputs", "Outputs", "Session", "Model", "States"};
   std::vector<State> states_;
 };

@@ -140,7 +140,7 @@ class Builder : public LayoutTrace {
     int64_t slot = -1;                                  // of a derivation, which has no answer
     bool answer = false;
   };
-  // What is known in a run since a step.
+  // Facts that a run has learned since a step.
   struct Noted {
     size_t step;
     std::string known = "";

@@ -47,7 +47,7 @@ class CudaDevice final : public ExecutionDevice {
   // Makes the context current for the life of an object, and then the one before it.
   class Scope {
    public:
-    // Of several tries one has to succeed.
+    // Makes several tries, of which one has to succeed.
     explicit Scope(const CudaDevice& device, int tries = 1);
     ~Scope();
     Scope(const Scope&) = delete;

@@ -49,7 +49,7 @@ struct KernelLaunch {
   const int64_t* words = nullptr;
   int64_t tiles = 0;
   int64_t* status = nullptr;  // on the device
-  // Of the host: its code, and how its threads share the tiles.
+  // For the host: its code, and how its threads share the tiles.
   KernelEntry entry = nullptr;
   int64_t chunk = 0, chunks = 1;
 };
