@@ -104,7 +104,9 @@ absl::Status Pt2Reader::FindEntries() {
   }
   if (model_entry_.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(zip_.path(), ": no entry TOP/models/NAME.json, so this is no PyTorch export archive"));
+        absl::StrCat(zip_.path(),
+                     ": no entry TOP/models/NAME.json, so this is no PyTorch export archive; "
+                     "torch.export.save() writes one"));
   }
   const std::string order = root_ + "/byteorder";
   if (zip_.Contains(order)) {

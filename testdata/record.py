@@ -5,7 +5,7 @@
 
 Everything in a case comes from running the original module eagerly; the exported program is only run to learn whether
 it agrees. A case's tensors are whole storages and its metadata the geometry, so that who shares memory with whom is
-kept: see README.md, "Cases". `python3 record.py FILE.pt2 ...` checks archives against the cases beside them.
+kept: see docs/case_files.md. `python3 record.py FILE.pt2 ...` checks archives against the cases beside them.
 """
 
 import copy
