@@ -7,16 +7,7 @@ namespace smelt {
 namespace {
 
 TEST(ChunkEmitterTest, EachCopyOfAColumnHasItsOwnResult) {
-  EmitterFixture e(R"(kernel parallel=1 reduction=1 vector=0 sequential=0
-param float32 r [unit,any] alias=-1
-param float32 w [unit,zero] alias=-1
-%0 = load.p0 float32
-%1 = reduce.max float32 %0
-%2 = neg float32 %1
-%3 = store.p1 float32 %2
-inner 0 1
-outer 2 3
-)");
+  EmitterFixture e(kTestColumnMax);
   ChunkEmitter chunks(e.plan, e.parts);
   e.values.Reset(2, e.values.None());
   chunks.EmitChunk(e.parts.loops.AtIndex(e.ctx, e.fn.begin()), 2);

@@ -54,13 +54,7 @@ outer 0 1 2 3 4
 }
 
 TEST(ColumnEmitterTest, OneColumnPerTileStartsAtTheLaunchsFirst) {
-  EmitterFixture e(R"(kernel parallel=1 reduction=0 vector=0 sequential=0
-param float32 r [unit] alias=0
-param float32 w [unit] alias=1
-%0 = load.p0 float32
-%1 = store.p1 float32 %0
-outer 0 1
-)");
+  EmitterFixture e(kTestDistinctCopy);
   ColumnEmitter(e.fn, e.plan, e.words, e.values).Emit();
   EXPECT_TRUE(e.Finish());
   EXPECT_FALSE(e.fn.begin()->use_empty());

@@ -6,19 +6,8 @@
 namespace smelt {
 namespace {
 
-constexpr char kColumnMax[] = R"(kernel parallel=1 reduction=1 vector=0 sequential=0
-param float32 r [unit,any] alias=-1
-param float32 w [unit,zero] alias=-1
-%0 = load.p0 float32
-%1 = reduce.max float32 %0
-%2 = neg float32 %1
-%3 = store.p1 float32 %2
-inner 0 1
-outer 2 3
-)";
-
 TEST(FoldEmitterTest, AllColumnsAreOneVector) {
-  EmitterFixture e(kColumnMax);
+  EmitterFixture e(kTestColumnMax);
   ASSERT_TRUE(e.plan.folds.possible);
   FoldEmitter folds(e.fn, e.plan, e.words, e.values, e.parts);
   folds.EmitFolded(e.ctx);
@@ -30,7 +19,7 @@ TEST(FoldEmitterTest, AllColumnsAreOneVector) {
 }
 
 TEST(FoldEmitterTest, RowsWithGapsAreNotFolded) {
-  EmitterFixture e(kColumnMax);
+  EmitterFixture e(kTestColumnMax);
   FoldEmitter folds(e.fn, e.plan, e.words, e.values, e.parts);
   e.Use(folds.Folds());
   EXPECT_TRUE(e.Finish());

@@ -6,17 +6,9 @@
 namespace smelt {
 namespace {
 
-constexpr char kCopy[] = R"(kernel parallel=1 reduction=0 vector=0 sequential=0
-param float32 r [unit] alias=-1
-param float32 w [unit] alias=-1
-%0 = load.p0 float32
-%1 = store.p1 float32 %0
-outer 0 1
-)";
-
 struct Memory : EmitterFixture {
   explicit Memory(const CpuFeatures& features = kTestV4)
-      : EmitterFixture(kCopy, features), memory(fn, plan, words, values) {
+      : EmitterFixture(kTestCopy, features), memory(fn, plan, words, values) {
     ctx = parts.loops.AtIndex(ctx, fn.begin());
   }
   const KernelInstr& load() { return plan.spec.instrs[0]; }

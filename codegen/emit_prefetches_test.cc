@@ -42,15 +42,7 @@ TEST(PrefetchEmitterTest, LinesAreAskedForOnlyBesideStoresPastTheCache) {
 }
 
 TEST(PrefetchEmitterTest, LaterRowsAreThoseOfReadParams) {
-  EmitterFixture e(R"(kernel parallel=1 reduction=1 vector=1 sequential=0
-param float32 r [any,unit] alias=-1
-param float32 w [unit,zero] alias=-1
-%0 = load.p0 float32
-%1 = reduce.max float32 %0
-%2 = store.p1 float32 %1
-inner 0 1
-outer 2
-)");
+  EmitterFixture e(kTestRowMax);
   const std::vector<llvm::Value*> ahead = e.parts.prefetches.FindRowsAhead(e.ctx, nullptr);
   EXPECT_NE(ahead[0], e.ctx.addr[0]);
   e.parts.prefetches.PrefetchRows(e.parts.loops.AtIndex(e.ctx, e.fn.begin()), ahead, 2);

@@ -6,22 +6,8 @@
 namespace smelt {
 namespace {
 
-constexpr char kCentered[] = R"(kernel parallel=1 reduction=1 vector=1 sequential=0
-param float32 r [any,unit] alias=0
-param float32 w [any,unit] alias=1
-%0 = load.p0 float32
-%1 = reduce.max float32 %0
-%2 = neg float32 %1
-%3 = load.p0 float32
-%4 = add float32 %3 %2
-%5 = store.p1 float32 %4
-inner 0 1
-outer 2
-inner 3 4 5
-)";
-
 struct Rows : EmitterFixture {
-  Rows() : EmitterFixture(kCentered), rows(plan.PlanRows()), row_loops(fn, plan, rows, words, values, parts) {
+  Rows() : EmitterFixture(kTestCentered), rows(plan.PlanRows()), row_loops(fn, plan, rows, words, values, parts) {
     ctx = words.Outermost();
   }
 

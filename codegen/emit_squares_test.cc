@@ -8,20 +8,12 @@
 namespace smelt {
 namespace {
 
-constexpr char kTransposed[] = R"(kernel parallel=2 reduction=0 vector=1 sequential=0
-param float32 r [unit,any] alias=-1
-param float32 w [any,unit] alias=-1
-%0 = load.p0 float32
-%1 = store.p1 float32 %0
-outer 0 1
-)";
-
 Square SquareAt(EmitterFixture& e, llvm::Value* to) {
   return {e.words.base(0), e.words.stride(0, 1), to, e.Int(64), e.words.base(0), e.Int(64), e.Int(64)};
 }
 
 TEST(SquareEmitterTest, SquaresOfBlocksShareOneFunction) {
-  EmitterFixture e(kTransposed);
+  EmitterFixture e(kTestTransposed);
   SquareEmitter squares(e.fn, e.plan);
   ASSERT_TRUE(squares.block().has_value());
   llvm::Value* tile = e.fn.Temporary(llvm::ArrayType::get(e.b.getFloatTy(), 256));
@@ -35,7 +27,7 @@ TEST(SquareEmitterTest, SquaresOfBlocksShareOneFunction) {
 }
 
 TEST(SquareEmitterTest, WithoutBlocksRequestsDoNotWait) {
-  EmitterFixture e(kTransposed, kTestV2);
+  EmitterFixture e(kTestTransposed, kTestV2);
   SquareEmitter squares(e.fn, e.plan);
   EXPECT_FALSE(squares.block().has_value());
   llvm::Value* tile = e.fn.Temporary(llvm::ArrayType::get(e.b.getFloatTy(), 16));
@@ -47,7 +39,7 @@ TEST(SquareEmitterTest, WithoutBlocksRequestsDoNotWait) {
 }
 
 TEST(SquareEmitterTest, ATileRowReplacesTheOperandsAddress) {
-  EmitterFixture e(kTransposed);
+  EmitterFixture e(kTestTransposed);
   SquareEmitter squares(e.fn, e.plan);
   llvm::Value* tile = e.fn.Temporary(llvm::ArrayType::get(e.b.getFloatTy(), 256));
   LoopContext row = e.ctx;

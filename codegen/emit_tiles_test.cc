@@ -7,16 +7,8 @@
 namespace smelt {
 namespace {
 
-constexpr char kTransposed[] = R"(kernel parallel=2 reduction=0 vector=1 sequential=0
-param float32 r [unit,any] alias=-1
-param float32 w [any,unit] alias=-1
-%0 = load.p0 float32
-%1 = store.p1 float32 %0
-outer 0 1
-)";
-
 TEST(TileEmitterTest, ARowReadsTheTransposedOperandFromItsTile) {
-  EmitterFixture e(kTransposed, kTestV2);
+  EmitterFixture e(kTestTransposed, kTestV2);
   int rows = 0;
   TileEmitter tiles(e.fn, e.plan, e.words);
   tiles.EmitTiles(

@@ -6,22 +6,8 @@
 namespace smelt {
 namespace {
 
-constexpr char kCentered[] = R"(kernel parallel=1 reduction=1 vector=1 sequential=0
-param float32 r [any,unit] alias=0
-param float32 w [any,unit] alias=1
-%0 = load.p0 float32
-%1 = reduce.max float32 %0
-%2 = neg float32 %1
-%3 = load.p0 float32
-%4 = add float32 %3 %2
-%5 = store.p1 float32 %4
-inner 0 1
-outer 2
-inner 3 4 5
-)";
-
 TEST(KeptRowTest, ARowIsRestoredAsItWasKept) {
-  EmitterFixture e(kCentered);
+  EmitterFixture e(kTestCentered);
   std::vector<bool> wanted(6, false);
   wanted[2] = true;
   KeptRow row(e.fn, e.plan, e.values, /*end=*/2, &wanted);
@@ -42,7 +28,7 @@ TEST(KeptRowTest, ARowIsRestoredAsItWasKept) {
 }
 
 TEST(TurnEmitterTest, EachRowIsStartedOnceAndBothLoopsRunInTurns) {
-  EmitterFixture e(kCentered);
+  EmitterFixture e(kTestCentered);
   const RowPlan rows = e.plan.PlanRows();
   ASSERT_TRUE(rows.in_turns);
   int starts = 0;

@@ -6,16 +6,8 @@
 namespace smelt {
 namespace {
 
-constexpr char kCopy[] = R"(kernel parallel=1 reduction=0 vector=0 sequential=0
-param float32 r [unit] alias=-1
-param float32 w [unit] alias=-1
-%0 = load.p0 float32
-%1 = store.p1 float32 %0
-outer 0 1
-)";
-
 TEST(KernelFunctionTest, ALaunchWithoutTilesLeavesAtOnce) {
-  EmitterFixture e(kCopy);
+  EmitterFixture e(kTestCopy);
   EXPECT_TRUE(e.Finish());
   const llvm::BasicBlock& entry = e.module.getFunction("k")->getEntryBlock();
   ASSERT_EQ(entry.getTerminator()->getNumSuccessors(), 2u);
@@ -23,7 +15,7 @@ TEST(KernelFunctionTest, ALaunchWithoutTilesLeavesAtOnce) {
 }
 
 TEST(KernelFunctionTest, VariablesBecomeRegisters) {
-  EmitterFixture e(kCopy);
+  EmitterFixture e(kTestCopy);
   llvm::AllocaInst* sum = e.fn.Variable(e.b.getInt64Ty());
   e.b.CreateStore(e.Int(0), sum);
   e.fn.For(e.Int(0), e.words.size(0), e.Int(1),
@@ -36,7 +28,7 @@ TEST(KernelFunctionTest, VariablesBecomeRegisters) {
 }
 
 TEST(KernelFunctionTest, ABranchThatYieldsNothingYieldsNull) {
-  EmitterFixture e(kCopy);
+  EmitterFixture e(kTestCopy);
   llvm::Value* condition = e.b.CreateICmpSGT(e.words.size(0), e.Int(3));
   auto nothing = []() -> llvm::Value* { return nullptr; };
   EXPECT_EQ(e.fn.IfElse(condition, nothing, nothing), nullptr);
@@ -47,7 +39,7 @@ TEST(KernelFunctionTest, ABranchThatYieldsNothingYieldsNull) {
 
 TEST(KernelFunctionTest, OnlyAvx512MakesMasksOfBits) {
   for (const CpuFeatures& features : {kTestV3, kTestV4}) {
-    EmitterFixture e(kCopy, features);
+    EmitterFixture e(kTestCopy, features);
     e.Use(e.fn.MaskOf(e.words.size(0), e.plan.lanes));
     EXPECT_TRUE(e.Finish());
     int calls = 0;
@@ -59,7 +51,7 @@ TEST(KernelFunctionTest, OnlyAvx512MakesMasksOfBits) {
 }
 
 TEST(KernelFunctionTest, AStatusIsSetOnlyByActiveLanes) {
-  EmitterFixture e(kCopy);
+  EmitterFixture e(kTestCopy);
   llvm::Value* mask = e.fn.MaskOf(e.words.size(0), 4);
   llvm::Value* bad = e.b.CreateICmpEQ(e.b.CreateVectorSplat(4, e.words.size(0)), e.fn.Iota(e.b.getInt64Ty(), 4));
   e.fn.SetStatus(1, bad, mask);
@@ -69,7 +61,7 @@ TEST(KernelFunctionTest, AStatusIsSetOnlyByActiveLanes) {
 }
 
 TEST(KernelFunctionTest, BooleansAreBytesInMemory) {
-  EmitterFixture e(kCopy);
+  EmitterFixture e(kTestCopy);
   EXPECT_EQ(e.fn.MemType(DType::kBool), e.b.getInt8Ty());
   llvm::Value* v = e.b.CreateICmpEQ(e.words.size(0), e.Int(3));
   llvm::Value* stored = e.fn.ToMemory(DType::kBool, v);

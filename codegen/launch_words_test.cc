@@ -53,13 +53,7 @@ TEST(LaunchWordsTest, WorkInPlaceStaysInTheCache) {
     ++compared;
   }
   EXPECT_EQ(compared, 2);
-  EmitterFixture distinct(R"(kernel parallel=1 reduction=0 vector=0 sequential=0
-param float32 r [unit] alias=0
-param float32 w [unit] alias=1
-%0 = load.p0 float32
-%1 = store.p1 float32 %0
-outer 0 1
-)");
+  EmitterFixture distinct(kTestDistinctCopy);
   ASSERT_NE(distinct.words.passes_cache(1), nullptr);
   EXPECT_TRUE(distinct.words.base(1)->use_empty()) << "classes that share no memory are not compared";
 }

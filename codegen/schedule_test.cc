@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "gtest/gtest.h"
+#include "smelt/codegen/emitter_testing.h"
 #include "smelt/codegen/kernel_testing.h"
 #include "smelt/fuser/kernel_spec.h"
 
@@ -40,24 +41,6 @@ outer 0 1
 )",
                              {{"TYPE", type}, {"ALONG", along}});
 }
-
-constexpr char kSoftmax[] = R"(kernel parallel=1 reduction=1 vector=1 sequential=0
-param float32 r [any,unit] alias=-1
-param float32 rw [any,unit] alias=-1
-%0 = load.p0 float32
-%1 = reduce.max float32 %0
-%2 = load.p0 float32
-%3 = sub float32 %2 %1
-%4 = exp float32 %3
-%5 = reduce.sum float32 %4
-%6 = store.p1 float32 %4
-%7 = load.p1 float32
-%8 = div float32 %7 %5
-%9 = store.p1 float32 %8
-inner 0 1
-inner 2 3 4 5 6
-inner 7 8 9
-)";
 
 // The sum of the squares of each column.
 constexpr char kColumnSum[] = R"(kernel parallel=1 reduction=1 vector=0 sequential=0
@@ -123,7 +106,7 @@ outer 0 1 2 3 4
 TEST(ScheduleTest, CheapLoopsProcessMoreVectorsAtATime) {
   const Schedule sum = Schedule::Of(ParseOrDie(kColumnSum), kV4);
   EXPECT_EQ(sum.Copies({0, 1, 2}, /*reduces=*/true), 8);
-  const Schedule softmax = Schedule::Of(ParseOrDie(kSoftmax), kV4);
+  const Schedule softmax = Schedule::Of(ParseOrDie(kTestSoftmax), kV4);
   EXPECT_LT(softmax.Copies(softmax.spec.phases[1].instrs, /*reduces=*/true), 8);
   const Schedule apart = Schedule::Of(ParseOrDie(Doubled("float32", "any")), kV2);
   EXPECT_TRUE(apart.TakesLanes({0, 1, 2}) || apart.tiles.some);
@@ -168,7 +151,7 @@ TEST(ScheduleTest, ManyRowsOfColumnsKeepWhatLaterPhasesUse) {
 }
 
 TEST(ScheduleTest, ExponentialsOfASoftmaxWaitInABuffer) {
-  const Schedule plan = Schedule::Of(ParseOrDie(kSoftmax), kV4);
+  const Schedule plan = Schedule::Of(ParseOrDie(kTestSoftmax), kV4);
   EXPECT_FALSE(plan.columns);
   EXPECT_EQ(plan.has_scratch, (std::vector<bool>{false, true}));
   EXPECT_FALSE(plan.IsLastStore(plan.spec.instrs[6]));
@@ -178,7 +161,7 @@ TEST(ScheduleTest, ExponentialsOfASoftmaxWaitInABuffer) {
 }
 
 TEST(ScheduleTest, TheLastLoopOfASoftmaxRunsOneRowBehind) {
-  const RowPlan rows = Schedule::Of(ParseOrDie(kSoftmax), kV4).PlanRows();
+  const RowPlan rows = Schedule::Of(ParseOrDie(kTestSoftmax), kV4).PlanRows();
   EXPECT_TRUE(rows.in_turns);
   EXPECT_EQ(rows.last, 2);
   EXPECT_EQ(rows.prefetch_loop, 1);

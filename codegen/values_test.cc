@@ -8,16 +8,8 @@
 namespace smelt {
 namespace {
 
-constexpr char kCopy[] = R"(kernel parallel=1 reduction=0 vector=0 sequential=0
-param float32 r [unit] alias=-1
-param float32 w [unit] alias=-1
-%0 = load.p0 float32
-%1 = store.p1 float32 %0
-outer 0 1
-)";
-
 TEST(ValuesTest, CopiesStartFromTheKnownValues) {
-  EmitterFixture e(kCopy);
+  EmitterFixture e(kTestCopy);
   e.values.Set(0, 0, e.Int(5));
   e.values.Reset(3, e.values.First());
   EXPECT_EQ(e.values.copies(), 3);
@@ -30,7 +22,7 @@ TEST(ValuesTest, CopiesStartFromTheKnownValues) {
 }
 
 TEST(ValuesTest, AScalarIsInAllLanesOfAVector) {
-  EmitterFixture e(kCopy);
+  EmitterFixture e(kTestCopy);
   e.values.Set(0, 0, e.words.size(0));
   EXPECT_EQ(e.values.GetVector(e.ctx, 0, 0)->getType(), e.fn.Vec(e.b.getInt64Ty(), e.plan.lanes));
   e.ctx.lanes = 1;
@@ -38,7 +30,7 @@ TEST(ValuesTest, AScalarIsInAllLanesOfAVector) {
 }
 
 TEST(ValuesTest, NothingIsHoistedAfterTheLoop) {
-  EmitterFixture e(kCopy);
+  EmitterFixture e(kTestCopy);
   EXPECT_FALSE(e.values.IsHoisted(0));
   e.values.SetHoisted({true, false});
   EXPECT_TRUE(e.values.IsHoisted(0));

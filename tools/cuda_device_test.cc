@@ -116,7 +116,7 @@ TEST_P(CudaDeviceCaseTest, HoldsOnADevice) {
     ASSERT_TRUE(report.ok()) << report.status();
     for (const CaseFailure& f : report->failures)
       ADD_FAILURE() << "[call " << f.call << "] " << f.where << ": " << f.what;
-    // What the host has computed is counted.
+    // Each step that the host has computed is counted.
     EXPECT_GE(report->host_steps, report->library_calls);
   }
   EXPECT_EQ(GetFakeDriver().counts().bytes, before) << "memory of the device is left";

@@ -315,7 +315,7 @@ Result MemAllocFromPoolAsync(Address* address, size_t bytes, Pool, Stream stream
   Memory& memory = Get().memory;
   Address made = memory.Allocate(bytes);
   if (made == 0) {
-    // What earlier work frees can be used.
+    // Memory that earlier work frees can be used.
     worker->Wait();
     made = memory.Allocate(bytes);
   }
