@@ -11,22 +11,33 @@ failed=0
 skipped=0
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+# The names of the steps that failed, each with the end of what it printed: `finish` repeats them where a reader looks first.
+failures=$scratch/failures
 # The Bazel of bazel_test. Two can run at a time if each has an output base of its own.
 bazel=(./bazelw)
 
-# step NAME COMMAND...: runs it and counts it.
+# step NAME COMMAND...: runs it and counts it. The command runs in this shell, so that it can count as well.
 step() {
-  local name=$1 start=$SECONDS status=0
+  local name=$1 start=$SECONDS status=0 log shown
   shift
+  log=$(mktemp -p "$scratch")
   echo "--- $name"
-  "$@" || status=$?
+  exec 3>&1 4>&2 > >(tee "$log" >&3) 2>&1
+  shown=$!
+  # A server that the command starts must not keep this script's own output open.
+  "$@" 3>&- 4>&- || status=$?
+  exec >&3 2>&4 3>&- 4>&-
+  for _ in {1..50}; do kill -0 "$shown" 2>/dev/null && sleep 0.1 || break; done
   if ((status == 0)); then
     echo "--- $name: passed in $((SECONDS - start)) s"
     ((++passed))
   else
     echo "--- $name: FAILED ($status) after $((SECONDS - start)) s"
     ((++failed))
+    # In one write, since steps can fail side by side.
+    cat <<<"=== $name: exit status $status. The end of its output:"$'\n'"$(tail -n 60 "$log")" >>"$failures"
   fi
+  rm "$log"
   return "$status"
 }
 
@@ -98,8 +109,9 @@ bazel_test() {
   return "$status"
 }
 
-# Prints the counts on the last line; returns whether nothing failed.
+# Repeats what failed and prints the counts on the last line; returns whether nothing failed.
 finish() {
+  [[ ! -e $failures ]] || cat "$failures"
   echo "$passed passed, $failed failed, $skipped skipped"
   ((failed == 0))
 }
