@@ -165,7 +165,9 @@ void AliasDb::State::Propagate() {
     Spend(AllSteps() - before - cost);
     if (taken == queue.size() && turns.empty()) FollowJoined();
   }
-  changed_parts.clear();
+  // While a loop is solved again, the nodes outside wait for its result, and so does what has changed among their
+  // arguments.
+  if (waiting.empty()) changed_parts.clear();
   growing = false;
   for (NodeId n : queue) {
     if (g.IsLive(n)) RecordOf(n).turns = 0;

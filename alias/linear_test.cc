@@ -17,6 +17,7 @@
 #include "smelt/alias/alias_db.h"
 #include "smelt/alias/editor.h"
 #include "smelt/alias/live_passes.h"
+#include "smelt/bench/alias/builder.h"
 #include "smelt/bench/alias/families.h"
 
 namespace smelt {
@@ -171,6 +172,40 @@ TEST(LinearTest, GivingNodesOtherArgumentsTakesStepsInProportion) {
                              [order](Graph& g, const AliasDb& db) { Rewire(g, db, g.num_nodes() / 2, order); }}});
     }
   }
+}
+
+// Makes the edit for each k, with a question after each, and returns the steps.
+int64_t StepsOfEach(AliasDb& db, int64_t count, ValueId asked, const std::function<void(int64_t)>& edit) {
+  db.HasWriters(asked);
+  const int64_t before = db.GetStats().steps;
+  for (int64_t k = 0; k < count; ++k) {
+    edit(k);
+    db.HasWriters(asked);
+  }
+  return db.GetStats().steps - before;
+}
+
+// One list takes the results of all loops. An edit in one of them changes at most one of its elements.
+TEST(LinearTest, AnEditInALoopDoesNotLookAtEveryElementOfAListThatTakesItsResult) {
+  const auto steps_at = [](int64_t loops) {
+    Builder b;
+    b.WithLoops();
+    std::vector<ValueId> all;
+    std::vector<NodeId> writes;
+    for (int64_t i = 0; i < loops; ++i) {
+      all.push_back(b.Loop({b.Relu(b.x)}, [&](absl::Span<const ValueId> p) {
+        const ValueId written = b.AddInPlace(p[0], b.y);
+        writes.push_back(b.g->value(written).def);
+        return std::vector<ValueId>{written};
+      })[0]);
+    }
+    const ValueId x = b.x;
+    const std::unique_ptr<Graph> g = b.Return(b.List(all));
+    const std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+    return StepsOfEach(*db, loops, x, [&](int64_t k) { g->SetOp(writes[k], OpName::Get("aten::add.Tensor")); });
+  };
+  const int64_t few = steps_at(1000), many = steps_at(2000);
+  EXPECT_LE(many, 2.3 * static_cast<double>(few)) << few << " steps for 1000 loops";
 }
 
 // Removes every node through which memory escapes, or that calls code that is not seen, one after the other, with a
