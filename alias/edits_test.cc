@@ -486,6 +486,89 @@ TEST(EditsTest, EditsThatNobodyHasPaidForGiveAtLeastWhatAFreshBuildGives) {
   alias_internal::solved_at_once = usual;
 }
 
+// Returns whether n, or a node in its blocks, takes what another node of n's block makes, or what the block gets.
+bool TakesFromItsBlock(const Graph& g, NodeId n) {
+  const BlockId b = g.node(n).parent;
+  std::vector<NodeId> todo = {n};
+  while (!todo.empty()) {
+    const NodeId m = todo.back();
+    todo.pop_back();
+    const auto from_block = [&](ValueId v) {
+      const NodeId def = g.value(v).def;
+      return def != n && g.node(def).parent == b;
+    };
+    if (std::any_of(g.node(m).inputs.begin(), g.node(m).inputs.end(), from_block)) return true;
+    for (BlockId inside : g.node(m).blocks) {
+      const absl::Span<const ValueId> results = g.results(inside);
+      if (std::any_of(results.begin(), results.end(), from_block)) return true;
+      for (NodeId x : g.Nodes(inside)) todo.push_back(x);
+    }
+  }
+  return false;
+}
+
+// Moves nodes, and their blocks with them, out of the blocks that they are in. solved_at_once: as in state.h.
+void MoveOutOfBlocks(int64_t programs, int64_t solved_at_once) {
+  const int64_t usual = std::exchange(alias_internal::solved_at_once, solved_at_once);
+  int64_t moves = 0, with_blocks = 0, failures = 0;
+  for (int64_t seed = FirstSeed(); seed < FirstSeed() + programs && failures < 3; ++seed) {
+    RandomProgramOptions o;
+    o.nodes = 8 + static_cast<int>(seed % 20);
+    o.calls = seed % 5 == 1;
+    o.typed_inputs = seed % 3 == 0;
+    o.geometry_changes = seed % 4 == 0;
+    const std::string text = RandomProgram(static_cast<uint64_t>(seed) + (1u << 27), o);
+    std::unique_ptr<Graph> g = ParseForTest(text);
+    ASSERT_NE(g, nullptr);
+    std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+    std::mt19937_64 rng(static_cast<uint64_t>(seed));
+    for (int step = 0; step < 12; ++step) {
+      std::vector<NodeId> inside;
+      for (NodeId n : g->AllNodes()) {
+        if (g->node(n).parent != g->top() && !TakesFromItsBlock(*g, n)) inside.push_back(n);
+      }
+      if (inside.empty()) break;
+      const NodeId n = inside[rng() % inside.size()];
+      const std::string what = PrintNode(*g, n);
+      const BlockId from = g->node(n).parent;
+      g->MoveBefore(n, g->block(from).owner);
+      ++moves;
+      with_blocks += g->node(n).blocks.empty() ? 0 : 1;
+      absl::Status s = db->Verify();
+      // And back, if nothing else was asked in between.
+      if (s.ok() && rng() % 3 == 0) {
+        const NodeId first = g->block(from).first;
+        bool used_before = false;
+        for (ValueId v : g->node(n).outputs) {
+          for (const Use& u : g->value(v).uses) used_before |= g->node(u.user).parent == g->node(n).parent;
+        }
+        if (first.valid() && !used_before) {
+          g->MoveBefore(n, first);
+          s = db->Verify();
+        }
+      }
+      if (!s.ok()) {
+        ADD_FAILURE() << "seed " << seed << ": " << s << "\n"
+                      << text << "after moving " << what << "\n"
+                      << PrintGraph(*g);
+        ++failures;
+        break;
+      }
+    }
+  }
+  std::printf("%lld moves out of blocks, %lld of nodes with blocks\n", static_cast<long long>(moves),
+              static_cast<long long>(with_blocks));
+  EXPECT_GT(with_blocks, 0);
+  alias_internal::solved_at_once = usual;
+}
+
+TEST(EditsTest, ANodeThatLeavesItsBlockIsFollowedInPlace) {
+  // A large graph is not built again for each such move.
+  MoveOutOfBlocks(NumPrograms(600), 0);
+  // Nor is it where nobody has paid for what the move makes necessary.
+  MoveOutOfBlocks(NumPrograms(600), -1);
+}
+
 TEST(LivePassesTest, RemovingMutationsChangesNoResult) {
   int64_t removed = 0, failures = 0;
   const int64_t programs = NumPrograms(400);

@@ -183,6 +183,35 @@ void AliasDb::OnNodeErasing(NodeId n) {
   s.loops.Forget(n);
 }
 
+namespace {
+
+// Solves the loops around n, around the block that it has left, and in it again.
+void ResolveMoved(AliasDb::State& s, NodeId n, BlockId old_parent) {
+  const auto resolve = [&](NodeId loop) {
+    if (!loop.valid()) return;
+    s.resolve_loops.insert(loop.index);
+    s.must_resolve.insert(loop.index);
+  };
+  if (s.g.IsLive(old_parent) && s.g.block(old_parent).owner.valid()) {
+    resolve(s.OutermostLoop(s.g.block(old_parent).owner));
+  }
+  std::vector<NodeId> todo = {n};
+  while (!todo.empty()) {
+    const NodeId m = todo.back();
+    todo.pop_back();
+    ++s.steps;
+    if (const NodeId loop = s.OutermostLoop(m); loop.valid()) {
+      resolve(loop);
+      continue;
+    }
+    for (BlockId b : s.g.node(m).blocks) {
+      for (NodeId x = s.g.block(b).first; x.valid(); x = s.g.node(x).next) todo.push_back(x);
+    }
+  }
+}
+
+}  // namespace
+
 void AliasDb::OnNodeMoved(NodeId n, BlockId old_parent) {
   State& s = *state_;
   const Node& node = s.g.node(n);
@@ -201,32 +230,31 @@ void AliasDb::OnNodeMoved(NodeId n, BlockId old_parent) {
   }
   // Stores and reads of contents depend on the order, and allocations on the loops around. The nodes inside move along.
   // Their accesses leave the lists, which are in program order, at once.
+  const bool leaves_block = node.parent != old_parent;
   std::vector<NodeId> todo = {n};
   while (!todo.empty()) {
     const NodeId m = todo.back();
     todo.pop_back();
+    ++s.steps;
     s.Push(m);
     s.ForgetPosition(m);
     s.Forget(m, s.RecordOf(m), true);
+    // A loop's number says which loops are around it.
+    if (leaves_block) s.loops.Forget(m);
     for (BlockId b : s.g.node(m).blocks) {
       for (NodeId x = s.g.block(b).first; x.valid(); x = s.g.node(x).next) todo.push_back(x);
     }
   }
-  if (node.parent != old_parent && !node.blocks.empty()) s.needs_rebuild = true;
   if (!GetOpEffects(node.op).pure) s.stale |= !s.moved_storage.empty();
-  if (node.parent != old_parent) {
-    // The node moved into or out of a loop: holders of its allocations are evaluated again.
+  if (leaves_block) {
+    // The node moved into or out of a loop: holders of its allocations are evaluated again. Other loops than those
+    // around its old and its new place, and those in it, see the same allocations inside and outside as before.
     for (ValueId v : node.outputs) s.PushUsers(v);
-    if (const NodeId loop = s.OutermostLoop(n); loop.valid()) {
-      s.resolve_loops.insert(loop.index);
-      s.must_resolve.insert(loop.index);
-    }
-    if (s.g.IsLive(old_parent) && s.g.block(old_parent).owner.valid()) {
-      if (NodeId loop = s.OutermostLoop(s.g.block(old_parent).owner); loop.valid()) {
-        s.resolve_loops.insert(loop.index);
-        s.needs_rebuild = true;
-      }
-    }
+    ResolveMoved(s, n, old_parent);
+    // Loops that got an earlier iteration's allocation from the loop that it left may go on handing it to themselves.
+    s.stale |= !s.loops.IsEmpty();
+    // How far a handle has moved depends on the loops around its allocation.
+    if (!s.moved_storage.empty()) s.needs_rebuild = true;
   }
   s.dirty = s.geometry_changed = s.reach_changed = true;
 }

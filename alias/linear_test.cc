@@ -208,6 +208,33 @@ TEST(LinearTest, AnEditInALoopDoesNotLookAtEveryElementOfAListThatTakesItsResult
   EXPECT_LE(many, 2.3 * static_cast<double>(few)) << few << " steps for 1000 loops";
 }
 
+TEST(LinearTest, MovingNodesWithBlocksOutOfLoopsTakesStepsInProportion) {
+  const auto steps_at = [](int64_t loops) {
+    Builder b;
+    b.WithLoops();
+    ValueId v = b.Relu(b.x);
+    std::vector<NodeId> branches;
+    for (int64_t i = 0; i < loops; ++i) {
+      const ValueId before = v;
+      v = b.Loop({before}, [&](absl::Span<const ValueId> p) {
+        const ValueId joined = b.If([&](int k) { return k == 0 ? b.Relu(before) : b.Mul(b.x, b.y); });
+        branches.push_back(b.g->value(joined).def);
+        return std::vector<ValueId>{b.AddInPlace(joined, p[0])};
+      })[0];
+    }
+    const ValueId x = b.x;
+    const std::unique_ptr<Graph> g = b.Return(v);
+    const std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+    const int64_t steps = StepsOfEach(
+        *db, loops, x, [&](int64_t k) { g->MoveBefore(branches[k], g->block(g->node(branches[k]).parent).owner); });
+    EXPECT_EQ(db->GetStats().rebuilds, 0);
+    EXPECT_TRUE(db->Verify().ok()) << db->Verify();
+    return steps;
+  };
+  const int64_t few = steps_at(500), many = steps_at(1000);
+  EXPECT_LE(many, 2.3 * static_cast<double>(few)) << few << " steps for 500 loops";
+}
+
 // Removes every node through which memory escapes, or that calls code that is not seen, one after the other, with a
 // query after each.
 TEST(LinearTest, RemovingEveryEscapeTakesStepsInProportion) {
