@@ -122,5 +122,7 @@ def compile(  # noqa: A001: the name says it
             path.unlink(missing_ok=True)
     if done.returncode != 0:
         message = done.stderr.decode("utf-8", "replace").strip()
+        if message.startswith("usage: "):  # how the program is called is of no use here; the last line says what is wrong
+            message = message.splitlines()[-1]
         raise _errors.of_exit_code(done.returncode, message or f"smelt compile ended with {done.returncode}")
     return out

@@ -55,9 +55,15 @@ class States(Mapping):  # type: ignore[type-arg]
         self._model = model
         self._infos = {s.name: s for s in model.signature.states}
 
+    def _info(self, name: str) -> "_signature.State":
+        info = self._infos.get(name)
+        if info is None:
+            raise KeyError(f"the model has no state {name!r}; it has {', '.join(self._infos) or 'none'}")
+        return info
+
     def __getitem__(self, name: str) -> Any:
         model, library = self._model, self._model._library
-        info = self._infos[name]
+        info = self._info(name)
         pointer = ctypes.c_void_p()
         with model._alone():
             library.check(library.instance_state(model._instance, name.encode(), ctypes.byref(pointer)))
@@ -76,7 +82,7 @@ class States(Mapping):  # type: ignore[type-arg]
 
     def __setitem__(self, name: str, value: Any) -> None:
         model, library = self._model, self._model._library
-        info = self._infos[name]
+        info = self._info(name)
         argument = _signature.Argument(name, name, "tensor", info.dtype, info.shape)
         block = (ctypes.c_char * (_VALUE + _ARRAY))()
         base = ctypes.addressof(block)

@@ -99,7 +99,7 @@ class Binder:
             return args
         if len(args) > len(self._positional):
             raise _errors.InvalidArgument(
-                f"the model takes {len(self._positional)} positional arguments "
+                f"the model takes {len(self._positional)} positional argument{'s' if len(self._positional) != 1 else ''} "
                 f"({', '.join(p.name for p in self._positional)}), {len(args)} were given"
             )
         out: List[Any] = []
