@@ -40,6 +40,13 @@ at_most "$shared" 3800000
 at_most "$smelt" 90000000
 at_most "$runtime" 12000000
 
+# The runtime without oneDNN, packed.
+mkdir "$scratch/runtime"
+tar -xf "$runtime" -C "$scratch/runtime" --strip-components=1
+mapfile -t without < <(cd "$scratch/runtime" && find . -type f ! -path './lib/smelt/*' -printf "%P=$scratch/runtime/%P\n")
+"$pack" tar "$scratch/without.tar.xz" runtime "${without[@]}"
+at_most "$scratch/without.tar.xz" 3000000
+
 # The newest version of glibc and of libstdc++ that they ask for: Debian 12's, 2.36 and gcc 12.
 newest() { for f in "$shared" "$smelt"; do objdump -T "$f" | grep -oE "$1_[0-9.]+" | sort -u; done | sort -V | tail -1; }
 echo "newest symbols: $(newest GLIBC) $(newest GLIBCXX)"
