@@ -12,6 +12,8 @@
 #include "smelt/codegen/library_lowering.h"
 #include "smelt/codegen/plan_epilogue.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/ir/node_text.h"
+#include "smelt/core/op/branch.h"
 #include "smelt/core/op/ops.h"
 #include "smelt/core/op/read_numbers.h"
 #include "smelt/core/op/traits.h"
@@ -67,11 +69,7 @@ absl::Status PlanBuilder::EmitBlock(BlockId b) {
   for (NodeId n : g_.Nodes(b)) {
     steps_.MoveTo(lives_.Begin(n));
     absl::Status s = EmitNode(n);
-    if (!s.ok()) {
-      const Node& node = g_.node(n);
-      return Annotate(s,
-                      node.source ? absl::StrCat(node.op.full(), " (", node.source->ToString(), ")") : node.op.full());
-    }
+    if (!s.ok()) return Annotate(s, OperatorAndSource(g_.node(n)));
   }
   return absl::OkStatus();
 }
@@ -91,7 +89,7 @@ absl::Status PlanBuilder::EmitNode(NodeId n) {
       name == op::kSmeltView || name == op::kSmeltSize) {
     return absl::OkStatus();
   }
-  if (name == op::kPrimIf || name == op::kSmeltCond) return EmitIf(n);
+  if (IsBranch(node.op)) return EmitIf(n);
   if (name == op::kSmeltWhileLoop || name == op::kPrimLoop) return EmitLoop(n);
   if (ReadsNumber(g_, n)) return numbers_.Read(n);
   if (numbers_.IsCondition(n)) return absl::OkStatus();  // made where it is used

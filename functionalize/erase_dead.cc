@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "smelt/core/op/branch.h"
 #include "smelt/core/op/data_refusals.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/ops.h"
@@ -14,12 +15,10 @@
 namespace smelt {
 namespace {
 
-bool IsBranch(const Node& node) { return node.op == op::kPrimIf || node.op == op::kSmeltCond; }
-
 bool IsRemovable(const Graph& g, NodeId n) {
   const Node& node = g.node(n);
   if (!node.blocks.empty()) {
-    return IsBranch(node) &&
+    return IsBranch(node.op) &&
            std::all_of(node.blocks.begin(), node.blocks.end(), [&](BlockId b) { return !g.block(b).first.valid(); });
   }
   const std::string& name = node.op.name();
@@ -88,7 +87,7 @@ void EraseDead(Graph& g, BlockId b, const absl::flat_hash_set<NodeId>& kept) {
   for (NodeId n = g.block(b).last, previous; n.valid(); n = previous) {
     const Node& node = g.node(n);
     previous = node.prev;
-    if (IsBranch(node)) EraseUnusedResults(g, n);
+    if (IsBranch(node.op)) EraseUnusedResults(g, n);
     for (BlockId inner : node.blocks) EraseDead(g, inner, kept);
     const bool used =
         std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return !g.value(v).uses.empty(); });

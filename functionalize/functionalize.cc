@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/check.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/ir/node_text.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/ops.h"
@@ -38,9 +39,7 @@ absl::StatusOr<FunctionalizeResult> Functionalizer::Run() {
 }
 
 absl::Status Functionalizer::At(OpName op, absl::Status s) const {
-  std::string where = op.full();
-  if (at_.source != nullptr) absl::StrAppend(&where, " (", at_.source->ToString(), ")");
-  return Annotate(s, where);
+  return Annotate(s, OperatorAndSource(op, at_.source.get()));
 }
 
 namespace {

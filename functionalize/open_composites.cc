@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/ir/node_text.h"
 #include "smelt/core/op/decompose.h"
 #include "smelt/core/op/effects.h"
 #include "smelt/core/op/infer.h"
@@ -28,11 +29,7 @@ absl::Status CompositeOpener::Run() {
     if (absl::IsUnimplemented(s)) s = absl::OkStatus();  // what it is opened into will have types
     if (s.ok()) s = Open(n);
     if (s.ok() && g_.IsLive(n)) UseOneName(n);
-    if (!s.ok()) {
-      const Node& node = g_.node(n);
-      return Annotate(s,
-                      node.source ? absl::StrCat(node.op.full(), " (", node.source->ToString(), ")") : node.op.full());
-    }
+    if (!s.ok()) return Annotate(s, OperatorAndSource(g_.node(n)));
   }
   return absl::OkStatus();
 }

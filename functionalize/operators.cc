@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/branch.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/ops.h"
@@ -110,7 +111,7 @@ Functionalizer::Operator& Functionalizer::OperatorOf(OpName op) {
   } else if (name == op::kPrimTupleIndex || name == op::kPrimUncheckedCast || name == op::kPrivateUnwrapOptional ||
              GetOpInfo(op).kind == OpKind::kContainer || TakesAnyList(o.schema)) {
     o.step = Step::kElement;
-  } else if (name == op::kSmeltCond || name == op::kPrimIf) {
+  } else if (IsBranch(op)) {
     o.step = Step::kIf;
   } else if (name == op::kSmeltWhileLoop || name == op::kPrimLoop) {
     o.step = Step::kLoop;

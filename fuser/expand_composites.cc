@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/ir/node_text.h"
 #include "smelt/core/op/decompose.h"
 #include "smelt/core/op/emit.h"
 #include "smelt/core/op/op_info.h"
@@ -129,10 +130,7 @@ absl::Status Expander::ExpandBlock(BlockId b) {
 
 absl::Status Expander::At(NodeId n, const absl::Status& s) const {
   if (!g_.IsLive(n)) return s;
-  const Node& node = g_.node(n);
-  std::string where = node.op.full();
-  if (node.source != nullptr) absl::StrAppend(&where, " (", node.source->ToString(), ")");
-  return Annotate(s, where);
+  return Annotate(s, OperatorAndSource(g_.node(n)));
 }
 
 void Expander::AddUnsupported(NodeId n, absl::string_view reason) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/ir/node_text.h"
 #include "smelt/core/op/ops.h"
 #include "smelt/core/op/traits.h"
 #include "smelt/core/symbol/expr.h"
@@ -59,10 +60,7 @@ absl::Status Group::Read() {
 }
 
 std::string Group::Where(NodeId n) const {
-  const Node& node = graph_->node(n);
-  std::string out = node.op.full();
-  if (node.source != nullptr) absl::StrAppend(&out, " (", node.source->ToString(), ")");
-  return out;
+  return OperatorAndSource(graph_->node(n));
 }
 
 absl::Status Group::Unsupported(NodeId n, absl::string_view what) const {

@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/ir/node_text.h"
+#include "smelt/core/op/branch.h"
 #include "smelt/core/op/decompose.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
@@ -87,8 +89,7 @@ class EagerBuilder {
       if (!s.ok()) {
         const Node& node = g_.node(n);
         if (!node.blocks.empty()) return s;
-        return Annotate(
-            s, node.source ? absl::StrCat(node.op.full(), " (", node.source->ToString(), ")") : node.op.full());
+        return Annotate(s, OperatorAndSource(node));
       }
     }
     if (b != g_.top()) {
@@ -113,7 +114,7 @@ class EagerBuilder {
       w_.Emit(fb::EagerKind::None, n).outputs = {w_.Number(node.outputs[0])};
       return absl::OkStatus();
     }
-    if (name == op::kPrimIf || name == op::kSmeltCond) return EmitControl(fb::EagerKind::If, n);
+    if (IsBranch(node.op)) return EmitControl(fb::EagerKind::If, n);
     if (name == op::kPrimLoop) return EmitControl(fb::EagerKind::Loop, n);
     if (name == op::kSmeltWhileLoop) return EmitControl(fb::EagerKind::While, n);
     if (!node.blocks.empty()) return absl::UnimplementedError("control flow of this kind");

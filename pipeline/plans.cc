@@ -13,6 +13,7 @@
 #include "smelt/core/base/cause.h"
 #include "smelt/core/base/recover.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/ir/node_text.h"
 #include "smelt/core/op/ops.h"
 #include "smelt/core/pass/pass_pipeline.h"
 #include "smelt/functionalize/functionalize.h"
@@ -43,9 +44,7 @@ absl::Status CheckConditions(const Graph& g) {
     const Value& condition = g.value(node.inputs[0]);
     if (condition.type.kind() != TypeKind::kBool || condition.expr || !g.IsParam(condition.def)) continue;
     if (g.node(condition.def).parent != g.top()) continue;
-    std::string where = node.op.full();
-    if (node.source != nullptr) absl::StrAppend(&where, " (", node.source->ToString(), ")");
-    return Annotate(absl::UnimplementedError("a condition that is an argument"), where);
+    return Annotate(absl::UnimplementedError("a condition that is an argument"), OperatorAndSource(node));
   }
   return absl::OkStatus();
 }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/cause.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/branch.h"
 #include "smelt/core/op/traits.h"
 #include "smelt/exec/write_protocol.h"
 
@@ -25,9 +26,7 @@ absl::StatusOr<std::vector<int64_t>> EvaluateAll(absl::Span<const Expr> exprs, c
   return out;
 }
 
-bool IsControl(absl::string_view name) {
-  return name == "prim::If" || name == "prim::Loop" || name == "smelt::cond" || name == "smelt::while_loop";
-}
+bool IsControl(OpName op) { return IsBranch(op) || op == "prim::Loop" || op == "smelt::while_loop"; }
 
 // Collects the tensors in a value, including those in lists.
 void Collect(const EvalValue& v, std::vector<Tensor>& out) {
@@ -108,7 +107,7 @@ class Interpreter {
       return absl::OkStatus();
     }
     const Values args = Get(node.inputs);
-    if (IsControl(name)) return RunControl(n, args);
+    if (IsControl(node.op)) return RunControl(n, args);
     Observe(n, args);
     SMELT_ASSIGN_OR_RETURN(Values results, Compute(node, args));
     if (results.size() < node.outputs.size())
@@ -425,7 +424,7 @@ class Interpreter {
     const std::string& name = node.op.name();
     const std::vector<BlockId> blocks(node.blocks.begin(), node.blocks.end());
     Values results;
-    if (name == "prim::If" || name == "smelt::cond") {
+    if (IsBranch(node.op)) {
       if (blocks.size() != 2 || args.empty())
         return absl::InvalidArgumentError(absl::StrCat(name, " needs two blocks"));
       SMELT_ASSIGN_OR_RETURN(bool which, Condition(args[0]));
