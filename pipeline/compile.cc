@@ -173,18 +173,23 @@ absl::StatusOr<CompileStats> CompileToFile(const Graph& imported, const std::str
   });
 }
 
+absl::Status CheckMethodNames(absl::Span<const std::string> names) {
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (!IsMethodName(names[i])) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", names[i], "\" is no name of a method: letters, digits and _ expected"));
+    }
+    if (std::find(names.begin(), names.begin() + i, names[i]) != names.begin() + i)
+      return absl::InvalidArgumentError(absl::StrCat("two methods are called \"", names[i], "\""));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<CompileStats> CompileMethodsToFile(absl::Span<const Method> methods, const std::string& path,
                                                   const CompileOptions& options) {
-  for (size_t i = 0; i < methods.size(); ++i) {
-    if (!IsMethodName(methods[i].name)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"", methods[i].name, "\" is no name of a method: letters, digits and _ expected"));
-    }
-    for (size_t k = 0; k < i; ++k) {
-      if (methods[k].name == methods[i].name)
-        return absl::InvalidArgumentError(absl::StrCat("two methods are called \"", methods[i].name, "\""));
-    }
-  }
+  std::vector<std::string> names;
+  for (const Method& m : methods) names.push_back(m.name);
+  SMELT_RETURN_IF_ERROR(CheckMethodNames(names));
   if (methods.empty()) return absl::InvalidArgumentError("a bundle has at least one method");
   if (methods.size() == 1) {
     CompileOptions of_one = options;

@@ -53,20 +53,18 @@ absl::StatusOr<std::vector<ModelFile>> ReadModels(const CommandLine& line) {
         absl::StrCat(positional[0], ": with --method every model has the name of a method"));
   if (!line.Has("o")) return absl::InvalidArgumentError("-o OUT.smb expected");
   std::vector<ModelFile> out;
+  std::vector<std::string> names;
   for (const std::string& text : line.GetAll("method")) {
     const size_t equals = text.find('=');
     ModelFile m;
     if (equals != std::string::npos) m = {text.substr(0, equals), text.substr(equals + 1)};
-    if (m.path.empty() || !IsMethodName(m.method)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--method ", text, ": NAME=MODEL expected, a name of letters, digits and _"));
-    }
-    if (std::any_of(out.begin(), out.end(), [&](const ModelFile& other) { return other.method == m.method; }))
-      return absl::InvalidArgumentError(absl::StrCat("--method ", text, ": there is another method ", m.method));
+    if (m.path.empty()) return absl::InvalidArgumentError(absl::StrCat("--method ", text, ": NAME=MODEL expected"));
     if (AreOneFile(m.path, line.Get("o")) || AreOneFile(m.path, line.Get("stats-file")))
       return absl::InvalidArgumentError(absl::StrCat("--method ", text, ": an output would replace the model"));
+    names.push_back(m.method);
     out.push_back(std::move(m));
   }
+  SMELT_RETURN_IF_ERROR(Annotate(CheckMethodNames(names), "--method"));
   return out;
 }
 
