@@ -727,10 +727,11 @@ smelt_status smelt_instance_run(smelt_instance* instance, const smelt_value* arg
       return Fail(SMELT_INVALID_ARGUMENT, "instance or num_outputs is null");
     if (const smelt_status s = CheckMethod(*instance); s != SMELT_OK) return s;
     const size_t want = instance->program().results().size();
-    if (*num_outputs < want || (want > 0 && outputs == nullptr)) {
+    if (*num_outputs < want) {
       return Fail(SMELT_INVALID_ARGUMENT, "the model has " + std::to_string(want) + " outputs, there is room for " +
                                               std::to_string(*num_outputs));
     }
+    if (want > 0 && outputs == nullptr) return Fail(SMELT_INVALID_ARGUMENT, "outputs is null");
     return RunAnd(*instance, args, num_args, want, [&](const Arguments&, const std::vector<smelt_value>& values) {
       for (size_t i = 0; i < want; ++i) {
         if (values[i].kind == SMELT_KIND_TENSOR)
@@ -749,10 +750,11 @@ smelt_status smelt_instance_call(const smelt_call* call) {
     smelt_instance& instance = *call->instance;
     if (const smelt_status s = CheckMethod(instance); s != SMELT_OK) return s;
     const size_t want = instance.program().results().size();
-    if (call->num_results != want || (want > 0 && call->results == nullptr)) {
+    if (call->num_results != want) {
       return Fail(SMELT_INVALID_ARGUMENT, "the model has " + std::to_string(want) + " results, there is room for " +
                                               std::to_string(call->num_results));
     }
+    if (want > 0 && call->results == nullptr) return Fail(SMELT_INVALID_ARGUMENT, "the call's results are null");
     const auto give = [&](const Arguments& in, const std::vector<smelt_value>& values) {
       for (size_t i = 0; i < want; ++i) {
         smelt_result& r = call->results[i];

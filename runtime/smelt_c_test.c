@@ -161,7 +161,10 @@ int main(void) {
   smelt_value arg = tensor_value(x), outputs[2];
   size_t count = 1;
   CHECK(smelt_instance_run(instance, &arg, 1, outputs, &count) == SMELT_INVALID_ARGUMENT); /* no room */
+  CHECK(strstr(smelt_last_error(), "2 outputs, there is room for 1") != NULL);
   count = 2;
+  CHECK(smelt_instance_run(instance, &arg, 1, NULL, &count) == SMELT_INVALID_ARGUMENT);
+  CHECK(strcmp(smelt_last_error(), "outputs is null") == 0);
   CHECK(smelt_instance_run(instance, &arg, 1, outputs, &count) == SMELT_OK);
   CHECK(count == 2 && data[0] == 0 && data[1] == 2 && data[2] == 0 && data[3] == 4);
   CHECK(outputs[0].kind == SMELT_KIND_TENSOR && smelt_tensor_is_same(outputs[0].value.tensor, x));
