@@ -8,9 +8,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "smelt/core/base/orthogonal_factors.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/eval/kernels.h"
+#include "smelt/core/eval/orthogonal_factors.h"
 
 namespace smelt::eval_internal {
 namespace {
@@ -209,14 +209,14 @@ absl::StatusOr<Values> Cholesky(Call& c) {
   return Checked(c, outs, info, "not positive-definite");
 }
 
-Columns<Cx> ColumnsOf(const Matrix& m, int64_t columns) {
-  Columns<Cx> out(static_cast<size_t>(columns), std::vector<Cx>(m.size()));
+Columns ColumnsOf(const Matrix& m, int64_t columns) {
+  Columns out(static_cast<size_t>(columns), std::vector<Cx>(m.size()));
   for (size_t r = 0; r < m.size(); ++r) {
     for (size_t c = 0; c < out.size(); ++c) out[c][r] = m[r][c];
   }
   return out;
 }
-Matrix MatrixOf(const Columns<Cx>& columns, int64_t rows) {
+Matrix MatrixOf(const Columns& columns, int64_t rows) {
   Matrix out(static_cast<size_t>(rows), std::vector<Cx>(columns.size()));
   for (size_t r = 0; r < out.size(); ++r) {
     for (size_t c = 0; c < columns.size(); ++c) out[r][c] = columns[c][r];
@@ -224,7 +224,7 @@ Matrix MatrixOf(const Columns<Cx>& columns, int64_t rows) {
   return out;
 }
 // Returns the conjugated columns as rows.
-Matrix AdjointOf(const Columns<Cx>& columns) {
+Matrix AdjointOf(const Columns& columns) {
   Matrix out = columns;
   for (std::vector<Cx>& row : out) {
     for (Cx& v : row) v = std::conj(v);
@@ -247,7 +247,7 @@ absl::StatusOr<Values> Qr(Call& c) {
   const bool complete = mode == "complete";
   std::vector<Matrix> q, r;
   for (const Matrix& m : MatricesOf(a)) {
-    QrFactors<Cx> f = FactorQr(ColumnsOf(m, columns), static_cast<size_t>(rows), complete);
+    QrFactors f = FactorQr(ColumnsOf(m, columns), static_cast<size_t>(rows), complete);
     q.push_back(MatrixOf(f.q, rows));
     r.push_back(MatrixOf(f.r, complete ? rows : std::min(rows, columns)));
   }
@@ -265,8 +265,7 @@ absl::StatusOr<Values> Svd(Call& c) {
   std::vector<Matrix> u, vh;
   std::vector<double> s;
   for (const Matrix& m : MatricesOf(a)) {
-    SingularFactors<Cx> f =
-        FactorSingular(ColumnsOf(m, columns), static_cast<size_t>(rows), c.B("full_matrices"), vectors);
+    SingularFactors f = FactorSingular(ColumnsOf(m, columns), static_cast<size_t>(rows), c.B("full_matrices"), vectors);
     if (!f.ok) {
       return c.Error("The algorithm failed to converge because the input matrix contained non-finite values.");
     }
@@ -290,7 +289,7 @@ absl::StatusOr<Values> Eigh(Call& c) {
   std::vector<Matrix> v;
   for (const Matrix& m : MatricesOf(c.T("A"))) {
     const int64_t n = static_cast<int64_t>(m.size());
-    const EigenFactors<Cx> f = FactorHermitian(ColumnsOf(m, n), uplo == "U" || uplo == "u");
+    const EigenFactors f = FactorHermitian(ColumnsOf(m, n), uplo == "U" || uplo == "u");
     w.insert(w.end(), f.values.begin(), f.values.end());
     v.push_back(MatrixOf(f.vectors, n));
   }

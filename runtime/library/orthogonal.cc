@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "smelt/core/base/orthogonal_factors.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/runtime/library/library.h"
 #include "smelt/runtime/library/matrices.h"
+#include "smelt/runtime/library/orthogonal_factors.h"
 
 namespace smelt::library_internal {
 namespace {

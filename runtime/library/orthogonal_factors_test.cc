@@ -1,4 +1,4 @@
-#include "smelt/core/base/orthogonal_factors.h"
+#include "smelt/runtime/library/orthogonal_factors.h"
 
 #include <cstdint>
 

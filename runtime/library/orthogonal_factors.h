@@ -3,8 +3,8 @@
 // factor of magnitude 1, which PyTorch leaves open. Those here come from Jacobi's rotations (Golub and Van Loan,
 // "Matrix Computations", 8.5 and 8.6) and, for larger symmetric matrices, from a tridiagonal one. Cost: O(m n^2) for Q
 // R, some ten times as much in all for a tridiagonal matrix, and as much per sweep of Jacobi's.
-#ifndef SMELT_CORE_BASE_ORTHOGONAL_FACTORS_H_
-#define SMELT_CORE_BASE_ORTHOGONAL_FACTORS_H_
+#ifndef SMELT_RUNTIME_LIBRARY_ORTHOGONAL_FACTORS_H_
+#define SMELT_RUNTIME_LIBRARY_ORTHOGONAL_FACTORS_H_
 
 #include <algorithm>
 #include <cmath>
@@ -404,4 +404,4 @@ EigenFactors<T> FactorHermitian(Columns<T> a, bool upper) {
 
 }  // namespace smelt
 
-#endif  // SMELT_CORE_BASE_ORTHOGONAL_FACTORS_H_
+#endif  // SMELT_RUNTIME_LIBRARY_ORTHOGONAL_FACTORS_H_
