@@ -1,5 +1,8 @@
 #include "smelt/fuser/quantized_weights.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -11,17 +14,28 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/convention/convention.h"
 #include "smelt/core/op/emit.h"
+#include "smelt/core/op/op_info.h"
 #include "smelt/core/op/ops.h"
 #include "smelt/core/op/traits.h"
+#include "smelt/core/tensor/int4_form.h"
 
 namespace smelt {
 namespace {
 
 constexpr char kDequantizePerChannel[] = "quantized_decomposed::dequantize_per_channel";
+constexpr char kDequantizePerGroup[] = "quantized_decomposed::dequantize_per_channel_group";
+constexpr char kDequantizeAffine[] = "torchao::dequantize_affine";
 
 // A weight [columns, depth] of int8. Without scales they are 1, without zero points those are 0.
 struct QuantizedWeight {
   ValueId elements, scales, zeros;
+};
+
+// A weight [columns, depth] of 4 bits, in bytes. The elements of a row have `groups` scales, and zeros if those are valid.
+// All three are contiguous.
+struct Int4Weight {
+  ValueId elements, scales, zeros;
+  Expr columns, depth, groups;
 };
 
 class WeightFinder {
@@ -36,6 +50,14 @@ class WeightFinder {
         SMELT_RETURN_IF_ERROR(Replace(n, In(n, 0), Widened(In(n, 1), Type(In(n, 0)).dtype), In(n, 2)));
       } else if (op == op::kMm) {
         SMELT_RETURN_IF_ERROR(Replace(n, In(n, 0), WidenedTransposed(In(n, 1), Type(In(n, 0)).dtype), ValueId()));
+      }
+      if (!g_.IsLive(n)) continue;
+      if (op == linear_) {
+        SMELT_RETURN_IF_ERROR(Replace(n, In(n, 0), InGroups(In(n, 1), false), In(n, 2)));
+      } else if (op == op::kMm) {
+        SMELT_RETURN_IF_ERROR(Replace(n, In(n, 0), InGroups(In(n, 1), true), ValueId()));
+      } else if (op == op::kAddmm && IsOne(In(n, 3)) && IsOne(In(n, 4))) {
+        SMELT_RETURN_IF_ERROR(Replace(n, In(n, 1), InGroups(In(n, 2), true), In(n, 0)));
       }
     }
     return absl::OkStatus();
@@ -72,10 +94,7 @@ class WeightFinder {
     const Node& view = g_.node(g_.value(v).def);
     if (view.op != op::kSmeltView) return ValueId();
     const ValueId base = view.inputs[0];
-    const Attribute* offset = view.FindAttribute("offset");
-    const Expr* at = offset == nullptr ? nullptr : std::get_if<Expr>(offset);
-    const int64_t* number = offset == nullptr ? nullptr : std::get_if<int64_t>(offset);
-    if (!(at != nullptr ? *at == Expr(0) : number != nullptr && *number == 0)) return ValueId();
+    if (!StartsAtZero(view)) return ValueId();
     if (!IsTensor(base) || Type(base).rank() != 2 || Type(base).dtype != Type(v).dtype) return ValueId();
     const std::vector<Expr>&sizes = *Type(base).sizes, &strides = *Type(base).strides;
     const bool swapped = *Type(v).sizes == std::vector<Expr>{sizes[1], sizes[0]} &&
@@ -112,6 +131,178 @@ class WeightFinder {
   }
   static bool IsProductDType(std::optional<DType> t) {
     return t == DType::kFloat32 || t == DType::kBFloat16 || t == DType::kFloat16;
+  }
+
+  bool IsOne(ValueId v) const {
+    const std::optional<ConstantValue> c = GetConstant(g_, v);
+    if (!c) return false;
+    const int64_t* whole = std::get_if<int64_t>(&*c);
+    const double* number = std::get_if<double>(&*c);
+    return (whole != nullptr && *whole == 1) || (number != nullptr && *number == 1);
+  }
+  bool IsContiguous(ValueId v) const { return IsTensor(v) && *Type(v).strides == ContiguousStrides(*Type(v).sizes); }
+  // Returns the tensor whose elements `v` shows in order: through views of contiguous tensors.
+  ValueId InOrder(ValueId v) const {
+    while (IsContiguous(v) && !g_.IsParam(g_.value(v).def)) {
+      const Node& view = g_.node(g_.value(v).def);
+      if (view.op != op::kSmeltView || !StartsAtZero(view)) break;
+      const ValueId base = view.inputs[0];
+      if (!IsContiguous(base) || Product(*Type(base).sizes) != Product(*Type(v).sizes) ||
+          Type(base).dtype != Type(v).dtype)
+        break;
+      v = base;
+    }
+    return v;
+  }
+  static bool StartsAtZero(const Node& view) {
+    const Attribute* offset = view.FindAttribute("offset");
+    if (offset == nullptr) return false;
+    if (const Expr* at = std::get_if<Expr>(offset)) return *at == Expr(0);
+    const int64_t* number = std::get_if<int64_t>(offset);
+    return number != nullptr && *number == 0;
+  }
+  // Returns the operand of a conversion, or the value itself.
+  ValueId Unconverted(ValueId v) const {
+    v = InOrder(v);
+    if (!IsContiguous(v) || g_.IsParam(g_.value(v).def)) return v;
+    const NodeId def = g_.value(v).def;
+    if (GetOpTraits(g_.node(def).op).family != OpFamily::kConversion || !IsContiguous(In(def, 0))) return v;
+    return InOrder(In(def, 0));
+  }
+  bool IsBytes(ValueId v) const {
+    return IsContiguous(v) && (Type(v).dtype == DType::kInt8 || Type(v).dtype == DType::kUInt8);
+  }
+
+  // Returns whether a weight of the graph that nothing writes has 16 adjacent values at most.
+  bool HasFourBits(ValueId v) const {
+    const absl::Span<const ValueId> inputs = g_.inputs();
+    const auto input = std::find(inputs.begin(), inputs.end(), v);
+    if (input == inputs.end() || g_.input_infos.size() != inputs.size()) return false;
+    const InputInfo& info = g_.input_infos[input - inputs.begin()];
+    if (info.kind != InputInfo::Kind::kWeight) return false;
+    const Weight& w = g_.weights[info.weight];
+    const std::shared_ptr<Storage>& storage = g_.weight_storages[w.storage];
+    int64_t count = 1;
+    for (int64_t s : w.geometry.sizes) count *= s;
+    if (storage == nullptr || storage->data() == nullptr || w.geometry.offset < 0 || count < 1 ||
+        count > storage->bytes() - w.geometry.offset)
+      return false;
+    const auto* p = reinterpret_cast<const uint8_t*>(storage->data()) + w.geometry.offset;
+    const int shift = w.dtype == DType::kInt8 ? 8 : 0;  // -8 to 7 become 0 to 15
+    bool fits = true;
+    for (int64_t i = 0; i < count; ++i) fits = fits && static_cast<uint8_t>(p[i] + shift) < 16;
+    return fits;
+  }
+
+  // The weight that a product reads, as [columns, depth] or, `transposed`, as [depth, columns].
+  std::optional<Int4Weight> InGroups(ValueId v, bool transposed) const {
+    if (!IsTensor(v) || Type(v).rank() != 2 || !IsProductDType(Type(v).dtype) || g_.IsParam(g_.value(v).def))
+      return std::nullopt;
+    const std::vector<Expr>& sizes = *Type(v).sizes;
+    Int4Weight w;
+    w.columns = sizes[transposed ? 1 : 0];
+    w.depth = sizes[transposed ? 0 : 1];
+    const std::optional<int64_t> columns = w.columns.Constant(), depth = w.depth.Constant();
+    if (!columns || !depth || *columns < 1 || *depth < 1) return std::nullopt;
+    ValueId source = v;
+    if (transposed) {
+      const Node& view = g_.node(g_.value(v).def);
+      if (view.op != op::kSmeltView || !StartsAtZero(view) || *Type(v).strides != std::vector<Expr>{1, w.depth})
+        return std::nullopt;
+      source = view.inputs[0];
+      if (!IsContiguous(source) || Product(*Type(source).sizes) != w.columns * w.depth ||
+          Type(source).dtype != Type(v).dtype)
+        return std::nullopt;
+    }
+    source = InOrder(source);
+    if (!IsContiguous(source) || g_.IsParam(g_.value(source).def)) return std::nullopt;
+    const NodeId def = g_.value(source).def;
+    const absl::string_view name = g_.node(def).op.name();
+    if (name == kDequantizePerGroup || name == kDequantizeAffine) {
+      if (!InFourBits(def, w)) return std::nullopt;
+    } else if (!Written(def, w)) {
+      return std::nullopt;
+    }
+    // One scale for each group of a row, and as many zeros.
+    if (!IsBytes(w.elements) || Product(*Type(w.elements).sizes) != w.columns * w.depth || !IsContiguous(w.scales) ||
+        !IsProductDType(Type(w.scales).dtype))
+      return std::nullopt;
+    const std::optional<int64_t> scales = Product(*Type(w.scales).sizes).Constant();
+    if (!scales || *scales < 1 || *scales % *columns != 0 || *depth % (*scales / *columns) != 0) return std::nullopt;
+    w.groups = *scales / *columns;
+    if (w.zeros.valid()) {
+      if (!IsContiguous(w.zeros) || Product(*Type(w.zeros).sizes) != Expr(*scales)) return std::nullopt;
+      const DType t = *Type(w.zeros).dtype;
+      if (!IsProductDType(t) && !IsIntegral(t)) return std::nullopt;
+    }
+    return w;
+  }
+  // Reads the operands of dequantize_per_channel_group and dequantize_affine, whose range has 4 bits.
+  bool InFourBits(NodeId def, Int4Weight& w) const {
+    const absl::StatusOr<OpCall> call = OpCall::Of(g_, def);
+    if (!call.ok()) return false;
+    const absl::StatusOr<int64_t> low = call->GetInt("quant_min"), high = call->GetInt("quant_max");
+    if (!low.ok() || !high.ok() || (*low < -8 || *high > 15 || (*low < 0 && *high > 7))) return false;
+    w.elements = In(def, 0);
+    if (!IsBytes(w.elements) || Type(w.elements).rank() != 2) return false;
+    if (g_.node(def).op.name() == kDequantizePerGroup) {
+      w.scales = In(def, 1);
+      w.zeros = IsTensor(In(def, 2)) ? In(def, 2) : ValueId();
+      const absl::StatusOr<int64_t> group = call->GetInt("group_size");
+      return group.ok() && HasGroups(w, *group);
+    }
+    w.scales = In(def, 2);
+    w.zeros = IsTensor(In(def, 3)) ? In(def, 3) : ValueId();
+    const absl::StatusOr<std::vector<int64_t>> block = call->GetInts("block_size");
+    return block.ok() && block->size() == 2 && (*block)[0] == 1 && HasGroups(w, (*block)[1]);
+  }
+  bool HasGroups(const Int4Weight& w, int64_t group) const {
+    return group >= 1 && IsTensor(w.scales) && Product(*Type(w.scales).sizes) * Expr(group) == w.columns * w.depth;
+  }
+  // Reads (q - zeros) * scales or q * scales, for q [columns, groups, elements] and the others [columns, groups, 1].
+  bool Written(NodeId def, Int4Weight& w) const {
+    if (g_.node(def).op.name() != op::kMul) return false;
+    ValueId q = In(def, 0);
+    const ValueId scales = In(def, 1), product = g_.node(def).outputs[0];
+    if (!HasGroupSizes(product, scales, w)) return false;
+    if (!IsTensor(q) || *Type(q).sizes != *Type(product).sizes || Type(q).dtype != Type(product).dtype) return false;
+    if (const NodeId sub = g_.value(q).def; !g_.IsParam(sub) && g_.node(sub).op.name() == op::kSub) {
+      if (!IsOne(In(sub, 2)) || !HasGroupSizes(product, In(sub, 1), w)) return false;
+      w.zeros = Unconverted(In(sub, 1));
+      q = In(sub, 0);
+      if (!IsTensor(q) || *Type(q).sizes != *Type(product).sizes || Type(q).dtype != Type(product).dtype) return false;
+    }
+    w.elements = Unconverted(q);
+    w.scales = InOrder(scales);
+    return IsBytes(w.elements) && HasFourBits(w.elements);
+  }
+  bool HasGroupSizes(ValueId product, ValueId v, const Int4Weight& w) const {
+    if (!IsTensor(v)) return false;
+    const std::vector<Expr>&all = *Type(product).sizes, &own = *Type(v).sizes;
+    return all.size() == 3 && own.size() == 3 && all[0] == w.columns && all[1] * all[2] == w.depth &&
+           own[0] == all[0] && own[1] == all[1] && own[2] == Expr(1);
+  }
+
+  absl::Status Replace(NodeId n, ValueId rows, const std::optional<Int4Weight>& w, ValueId bias) {
+    if (!w || !IsTensor(rows) || Type(rows).rank() < 1) return absl::OkStatus();
+    for (ValueId read : {w->elements, w->scales, w->zeros}) {
+      if (read.valid() && IsWritten(read)) return absl::OkStatus();
+    }
+    Emit e(g_, n);
+    const std::vector<Expr> sizes = e.Sizes(rows);
+    const ValueId flat = e.Reshape(rows, {Product(absl::MakeSpan(sizes).first(sizes.size() - 1)), sizes.back()});
+    const ValueId scales = e.View(w->scales, {w->columns, w->groups});
+    const ValueId zeros = w->zeros.valid() ? e.View(w->zeros, {w->columns, w->groups}) : scales;
+    const Int4Form form = w->zeros.valid() ? Int4Form::kBytesWithZeros : Int4Form::kBytes;
+    ValueId out =
+        e.Op(absl::StrCat(op::kSmeltNamespace, "int4_mm"),
+             {flat, e.View(w->elements, {w->columns, w->depth}), scales, zeros, e.Const(static_cast<int64_t>(form))});
+    if (bias.valid() && g_.value(bias).type.IsTensor()) out = e.Add(out, bias);
+    std::vector<Expr> result(sizes.begin(), sizes.end() - 1);
+    result.push_back(w->columns);
+    out = e.View(out, result);
+    if (!e.ok()) return e.status();
+    return e.ReplaceNode({out});
   }
 
   absl::Status Replace(NodeId n, ValueId rows, const std::optional<QuantizedWeight>& w, ValueId bias) {

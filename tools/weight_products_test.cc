@@ -1,17 +1,31 @@
-// Products with a matrix for each group of rows, and with weights of int8. Operands are small integers and halves, so
+// Products with a matrix for each group of rows, and with weights of 8 and of 4 bits. Operands are small integers and halves, so
 // that every sum is exact and the expected numbers are those of plain loops.
+#include <algorithm>
+#include <cmath>
 #include <functional>
+#include <limits>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "smelt/codegen/target.h"
+#include "smelt/core/ir/graph.h"
 #include "smelt/core/op/op_answers.h"
+#include "smelt/core/tensor/elements.h"
+#include "smelt/core/tensor/float16.h"
+#include "smelt/pipeline/compile.h"
 #include "smelt/runtime/program.h"
 #include "smelt/tools/e2e_testing.h"
 
 namespace smelt {
 namespace {
+
+using testing::HasSubstr;
 
 template <typename T>
 Tensor Filled(DType dtype, std::vector<int64_t> sizes, const std::function<double(int64_t)>& value) {
@@ -189,6 +203,225 @@ TEST(Int8ProductTest, AWidenedTransposeInBfloat16IsMultipliedExactly) {
       return sum;
     });
   }
+}
+
+// --- 4 bits ---
+
+Tensor FloatsOf(DType dtype, std::vector<int64_t> sizes, const std::function<double(int64_t)>& value) {
+  Tensor t = Tensor::Empty(dtype, sizes);
+  for (int64_t i = 0; i < t.NumElements(); ++i)
+    StoreDouble(static_cast<char*>(t.data()) + i * ItemSize(dtype), dtype, value(i));
+  return t;
+}
+
+// Compiles a graph whose weight `i` has the contents of `weights[i]`.
+absl::StatusOr<std::unique_ptr<Instance>> InstanceWith(absl::string_view text, const std::string& name,
+                                                       const std::vector<Tensor>& weights) {
+  absl::StatusOr<std::unique_ptr<Graph>> graph = ParseModel(text);
+  if (!graph.ok()) return graph.status();
+  for (size_t i = 0; i < weights.size(); ++i) (*graph)->weight_storages[i] = weights[i].storage();
+  const std::string path = Scratch(name + ".smb");
+  CompileOptions options;
+  options.targets = {kHostTarget};
+  if (absl::Status compiled = CompileToFile(**graph, path, options).status(); !compiled.ok()) return compiled;
+  absl::StatusOr<std::shared_ptr<const Program>> program = Program::Load(path);
+  if (!program.ok()) return program.status();
+  return Instance::Create(*std::move(program));
+}
+
+// A weight [n, k] of 4 bits, whose elements are `low` to `low` + 15, and groups with scales and zeros that are sums of
+// few powers of two: all products are exact.
+struct Int4Case {
+  DType rows = DType::kFloat32;
+  int64_t n = 150, k = 72, group = 36;
+  bool in_text = false;  // (q - z) * s is written out
+  bool zeros = true;
+  bool constant = true;
+  int low = -8;
+
+  int64_t groups() const { return k / group; }
+  double Q(int64_t j, int64_t i) const { return static_cast<double>((j * 5 + i * 7 + i / 3) % 16 + low); }
+  double Z(int64_t j, int64_t g) const { return zeros ? static_cast<double>((j + g) % 5 - 2 + (low == 0 ? 8 : 0)) : 0; }
+  double S(int64_t j, int64_t g) const { return (j + g) % 2 == 0 ? .5 : .25; }
+  double W(int64_t j, int64_t i) const { return (Q(j, i) - Z(j, i / group)) * S(j, i / group); }
+};
+double X(int64_t i) { return static_cast<double>(i * 3 % 7 - 3); }
+
+std::string Dense(absl::string_view type, std::vector<int64_t> sizes) {
+  std::string strides;
+  int64_t step = 1;
+  for (size_t d = sizes.size(); d-- > 0; step *= sizes[d])
+    strides = absl::StrCat(step, strides.empty() ? "" : ", ", strides);
+  return absl::StrCat(type, "(", absl::StrJoin(sizes, ", "), ", strides=[", strides, "])");
+}
+
+void ExpectInt4Product(const Int4Case& c, int64_t rows, const std::string& name) {
+  SCOPED_TRACE(absl::StrCat(name, ", rows ", rows));
+  const std::string f = c.rows == DType::kBFloat16 ? "BFloat16" : "Float", q = c.low == 0 ? "Byte" : "Char";
+  const std::string x = Dense(f, {rows, c.k}), w = Dense(q, {c.n, c.k}), s = Dense(f, {c.n, c.groups()}),
+                    z = Dense("Char", {c.n, c.groups()});
+  const auto input = [&](const std::string& type, int i) {
+    return c.constant ? absl::StrCat(type, " = weight ", i) : type;
+  };
+  std::string text =
+      absl::StrCat("graph(%x : ", x, ", %q : ", input(w, 0), ", %s : ", input(s, 1), ", %z : ", input(z, 2), "):\n");
+  const int64_t bytes = c.n * c.groups();
+  if (c.constant) {
+    absl::StrAppend(&text, "  storage 0 bytes ", c.n * c.k, "\n  storage 1 bytes ", bytes * ItemSize(c.rows),
+                    "\n  storage 2 bytes ", bytes, "\n  weight 0 \"q\" parameter storage 0 ", w,
+                    "\n  weight 1 \"s\" parameter storage 1 ", s, "\n  weight 2 \"z\" parameter storage 2 ", z, "\n");
+  }
+  const int dtype = c.rows == DType::kBFloat16 ? 15 : 6, low = c.low, high = c.low + 15, byte = c.low == 0 ? 0 : 1;
+  absl::StrAppend(&text, "  %n : NoneType = prim::Constant()\n  %one : int = prim::Constant[value=1]()\n",
+                  "  %type : int = prim::Constant[value=", dtype, "]()\n");
+  if (c.in_text) {
+    const std::string sizes = absl::StrCat(c.n, ", ", c.groups(), ", ", c.group);
+    absl::StrAppend(&text, "  %no : bool = prim::Constant[value=0]()\n  %all : int[] = prim::Constant[value=[", sizes,
+                    "]]()\n  %each : int[] = prim::Constant[value=[", c.n, ", ", c.groups(), ", 1]]()\n",
+                    "  %two : int[] = prim::Constant[value=[", c.n, ", ", c.k, "]]()\n",
+                    "  %q3 : Tensor = aten::view(%q, %all)\n  %s3 : Tensor = aten::view(%s, %each)\n",
+                    "  %z3 : Tensor = aten::view(%z, %each)\n",
+                    "  %qf : Tensor = aten::_to_copy(%q3, %type, %n, %n, %n, %no, %n)\n",
+                    "  %zf : Tensor = aten::_to_copy(%z3, %type, %n, %n, %n, %no, %n)\n",
+                    "  %c : Tensor = aten::sub.Tensor(%qf, %zf, %one)\n");
+    absl::StrAppend(&text, "  %p : Tensor = aten::mul.Tensor(", c.zeros ? "%c" : "%qf",
+                    ", %s3)\n  %w : Tensor = aten::view(%p, %two)\n  %t : Tensor = aten::t(%w)\n",
+                    "  %y : Tensor = aten::mm(%x, %t)\n  return (%y)\n");
+  } else {
+    absl::StrAppend(
+        &text, "  %low : int = prim::Constant[value=", low, "]()\n  %high : int = prim::Constant[value=", high,
+        "]()\n  %byte : int = prim::Constant[value=", byte, "]()\n  %block : int[] = prim::Constant[value=[1, ",
+        c.group, "]]()\n  %w : Tensor = torchao::dequantize_affine(%q, %block, %s, ", c.zeros ? "%z" : "%n",
+        ", %byte, %low, %high, %type)\n  %y : Tensor = aten::linear(%x, %w, %n)\n  return (%y)\n");
+  }
+  const Tensor qt =
+      FloatsOf(c.low == 0 ? DType::kUInt8 : DType::kInt8, {c.n, c.k}, [&](int64_t i) { return c.Q(i / c.k, i % c.k); });
+  const Tensor st = FloatsOf(c.rows, {c.n, c.groups()}, [&](int64_t i) { return c.S(i / c.groups(), i % c.groups()); });
+  const Tensor zt =
+      FloatsOf(DType::kInt8, {c.n, c.groups()}, [&](int64_t i) { return c.Z(i / c.groups(), i % c.groups()); });
+  auto instance = c.constant ? InstanceWith(text, name, {qt, st, zt}) : InstanceOf(text, name);
+  ASSERT_TRUE(instance.ok()) << instance.status() << text;
+  std::vector<Datum> args = {FloatsOf(c.rows, {rows, c.k}, X)};
+  if (!c.constant) args.insert(args.end(), {qt, st, zt});
+  auto out = (*instance)->Run(args);
+  ASSERT_TRUE(out.ok()) << out.status();
+  ExpectMatrix((*out)[0].tensor(), rows, c.n, [&](int64_t i, int64_t j) {
+    double sum = 0;
+    for (int64_t k = 0; k < c.k; ++k) sum += X(i * c.k + k) * c.W(j, k);
+    return c.rows == DType::kBFloat16 ? BFloat16ToFloat(FloatToBFloat16(static_cast<float>(sum))) : sum;
+  });
+  // No step writes a float weight.
+  EXPECT_LT((*instance)->last_call().arena_bytes, std::max<int64_t>(c.n * c.k, rows * c.n * 8));
+}
+
+TEST(Int4ProductTest, RowsOfEveryNumberAreMultipliedByGroupsWithZeroPoints) {
+  for (int64_t rows : {1, 2, 3, 4, 5, 70}) ExpectInt4Product({}, rows, "int4_rows");
+}
+
+TEST(Int4ProductTest, SymmetricGroupsHaveNoZeroPoints) {
+  for (int64_t rows : {1, 6}) ExpectInt4Product({.group = 24, .zeros = false}, rows, "int4_symmetric");
+}
+
+TEST(Int4ProductTest, UnsignedElementsHaveZeroPointsAroundTheMiddle) {
+  for (int64_t rows : {1, 6}) ExpectInt4Product({.n = 65, .k = 64, .group = 32, .low = 0}, rows, "int4_unsigned");
+}
+
+TEST(Int4ProductTest, RowsOfBfloat16AreMultipliedExactly) {
+  for (int64_t rows : {1, 3, 9})
+    ExpectInt4Product({.rows = DType::kBFloat16, .n = 81, .k = 96, .group = 32}, rows, "int4_bfloat16");
+}
+
+TEST(Int4ProductTest, ADifferenceTimesAScaleThatIsWrittenOutIsRecognised) {
+  for (bool zeros : {false, true}) ExpectInt4Product({.in_text = true, .zeros = zeros}, 2, "int4_written");
+}
+
+TEST(Int4ProductTest, AWeightThatTheCallerPassesIsReadAsItIs) {
+  for (int64_t rows : {1, 7}) ExpectInt4Product({.constant = false}, rows, "int4_argument");
+}
+
+// The layout is the one that PyTorch writes with AVX-512: expected numbers come from the elements before they were packed.
+TEST(Int4ProductTest, WeightInt4packMmReadsWhatConvertWeightWrites) {
+  for (int64_t n : {16, 64, 112}) {
+    for (int64_t rows : {1, 5}) {
+      constexpr int64_t k = 64;
+      auto instance = InstanceOf(absl::StrCat("graph(%x : ", Dense("Float", {rows, k}), ", %q : ", Dense("Int", {n, k}),
+                                              ", %s : ", Dense("Float", {2, n, 2}), R"():
+  %two : int = prim::Constant[value=2]()
+  %group : int = prim::Constant[value=32]()
+  %p : Tensor = aten::_convert_weight_to_int4pack_for_cpu(%q, %two)
+  %y : Tensor = aten::_weight_int4pack_mm_for_cpu(%x, %p, %group, %s)
+  return (%y, %p)
+)"),
+                                 "int4pack");
+      ASSERT_TRUE(instance.ok()) << instance.status();
+      const auto q = [](int64_t i) { return static_cast<double>(i * 7 % 16); };
+      const auto s = [](int64_t i) { return i % 2 == 0 ? (i % 3 == 0 ? .5 : 2) : static_cast<double>(i % 5 - 2); };
+      auto out = (*instance)->Run({FloatsOf(DType::kFloat32, {rows, k}, X), FloatsOf(DType::kInt32, {n, k}, q),
+                                   FloatsOf(DType::kFloat32, {2, n, 2}, s)});
+      ASSERT_TRUE(out.ok()) << out.status();
+      ExpectMatrix((*out)[0].tensor(), rows, n, [&](int64_t i, int64_t j) {
+        double sum = 0;
+        for (int64_t d = 0; d < k; ++d) {
+          const int64_t at = (d / 32 * n + j) * 2;
+          sum += X(i * k + d) * ((q(j * k + d) - 8) * s(at) + s(at + 1));
+        }
+        return sum;
+      });
+      // Column 1 of the first row of bytes: neighbours, or 32 columns apart in a whole block.
+      const int64_t low = n >= 64 ? 1 : 2, high = n >= 64 ? 33 : 3;
+      EXPECT_EQ((*out)[1].tensor().data_as<uint8_t>()[1], q(low * k) + 16 * q(high * k));
+    }
+  }
+}
+
+TEST(Int4ProductTest, OperandsThatDoNotFitAreRefusedWithTheirSizes) {
+  const auto error = [](absl::string_view weight, absl::string_view params, int group) {
+    auto instance = InstanceOf(
+        absl::StrCat("graph(%x : ", Dense("Float", {2, 64}), ", %q : ", weight, ", %s : ", params,
+                     "):\n  %g : int = prim::Constant[value=", group,
+                     "]()\n  %y : Tensor = aten::_weight_int4pack_mm_for_cpu(%x, %q, %g, %s)\n", "  return (%y)\n"),
+        "int4_refused");
+    return std::string(instance.status().message());
+  };
+  const std::string weight = Dense("Byte", {48, 32}), params = Dense("Float", {2, 48, 2});
+  EXPECT_EQ(error(weight, params, 32), "");
+  EXPECT_THAT(error(weight, params, 33), HasSubstr("expected qGroupSize to be 32, 64, 128 or 256, got 33"));
+  EXPECT_THAT(error(weight, params, 128), HasSubstr("got K: 64, qGroupSize: 128"));
+  EXPECT_THAT(error(weight, params, 64), HasSubstr("expected qScaleAndZeros of sizes [1, 48, 2], got [2, 48, 2]"));
+  EXPECT_THAT(error(Dense("Byte", {48, 30}), params, 32), HasSubstr("a row of mat2 has 30 bytes; expected 32"));
+  EXPECT_THAT(error(Dense("Byte", {40, 32}), Dense("Float", {2, 40, 2}), 32), HasSubstr("multiple of 16, got 40"));
+  EXPECT_THAT(error(Dense("Int", {48, 32}), params, 32), HasSubstr("expected mat2 of Byte"));
+  EXPECT_THAT(error(weight, Dense("BFloat16", {2, 48, 2}), 32), HasSubstr("must have the dtype of self"));
+}
+
+// Infinity times (q - z) * s is infinite, though infinity times each of q * s and z * s is too.
+TEST(Int4ProductTest, AnInfiniteElementGivesInfinityNotNaN) {
+  constexpr int64_t k = 32, n = 16;
+  const std::string q = Dense("Char", {n, k}), s = Dense("Float", {n, 1});
+  auto instance = InstanceWith(
+      absl::StrCat("graph(%x : ", Dense("Float", {1, k}), ", %q : ", q, " = weight 0, %s : ", s,
+                   " = weight 1, %z : ", s, " = weight 2):\n  storage 0 bytes ", n * k, "\n  storage 1 bytes ", n * 4,
+                   "\n  storage 2 bytes ", n * 4, "\n  weight 0 \"q\" parameter storage 0 ", q,
+                   "\n  weight 1 \"s\" parameter storage 1 ", s, "\n  weight 2 \"z\" parameter storage 2 ", s, R"(
+  %n : NoneType = prim::Constant()
+  %low : int = prim::Constant[value=-8]()
+  %high : int = prim::Constant[value=7]()
+  %byte : int = prim::Constant[value=1]()
+  %float : int = prim::Constant[value=6]()
+  %group : int = prim::Constant[value=32]()
+  %w : Tensor = quantized_decomposed::dequantize_per_channel_group(%q, %s, %z, %low, %high, %byte, %group, %float)
+  %y : Tensor = aten::linear(%x, %w, %n)
+  return (%y)
+)"),
+      "int4_infinite",
+      {FloatsOf(DType::kInt8, {n, k}, [](int64_t) { return 3.0; }),
+       FloatsOf(DType::kFloat32, {n, 1}, [](int64_t) { return 1.0; }),
+       FloatsOf(DType::kFloat32, {n, 1}, [](int64_t) { return 1.0; })});
+  ASSERT_TRUE(instance.ok()) << instance.status();
+  const double infinity = std::numeric_limits<double>::infinity();
+  auto out = (*instance)->Run({FloatsOf(DType::kFloat32, {1, k}, [&](int64_t i) { return i == 0 ? infinity : 1.0; })});
+  ASSERT_TRUE(out.ok()) << out.status();
+  ExpectMatrix((*out)[0].tensor(), 1, n, [&](int64_t, int64_t) { return infinity; });
 }
 
 }  // namespace

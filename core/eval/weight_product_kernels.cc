@@ -1,8 +1,9 @@
-// Products with a matrix for each group of rows, and with weights of 8 bits.
+// Products with a matrix for each group of rows, and with weights of 8 and of 4 bits.
 #include <algorithm>
 
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/eval/kernels.h"
+#include "smelt/core/tensor/int4_form.h"
 
 namespace smelt::eval_internal {
 namespace {
@@ -51,11 +52,45 @@ absl::StatusOr<Values> Int8Mm(Call& c) {
   return Values{EvalValue(out)};
 }
 
+absl::StatusOr<Values> Int4Mm(Call& c) {
+  const Tensor rows = c.T("rows"), weight = c.T("weight");
+  const auto form = static_cast<Int4Form>(c.I("form"));
+  SMELT_ASSIGN_OR_RETURN(Tensor out, OutputOf(c));
+  const std::vector<double> a = Read<double>(rows), scales = Read<double>(c.T("scales")),
+                            zeros = Read<double>(c.T("zeros"));
+  const std::vector<uint8_t> bytes = [&] {
+    const std::vector<int64_t> read = Read<int64_t>(weight);
+    return std::vector<uint8_t>(read.begin(), read.end());
+  }();
+  const bool blocks = form == Int4Form::kBlocks, is_signed = weight.dtype() == DType::kInt8;
+  const int64_t depth = rows.sizes()[1], columns = weight.sizes()[0], groups = c.T("scales").sizes()[1];
+  if (weight.sizes()[1] * (blocks ? 2 : 1) != depth || groups < 1 || depth % groups != 0 ||
+      static_cast<int64_t>(scales.size()) != columns * groups || zeros.size() != scales.size() ||
+      (blocks && columns % 2 != 0))
+    return c.Error("the sizes do not fit");
+  const int64_t group = depth / groups;
+  std::vector<double> y(out.NumElements(), 0);
+  for (int64_t j = 0; j < columns; ++j) {
+    for (int64_t k = 0; k < depth; ++k) {
+      const double scale = scales[j * groups + k / group], zero = zeros[j * groups + k / group];
+      const uint8_t byte = blocks ? 0 : bytes[j * depth + k];
+      double w = is_signed ? static_cast<int8_t>(byte) : byte;
+      if (form == Int4Form::kBytes) w *= scale;
+      if (form == Int4Form::kBytesWithZeros) w = (w - zero) * scale;
+      if (blocks) w = (BlockedInt4(bytes.data(), columns, depth, j, k) - 8) * scale + zero;
+      for (int64_t i = 0; i < rows.sizes()[0]; ++i) y[i * columns + j] += a[i * depth + k] * w;
+    }
+  }
+  Write(out, y);
+  return Values{EvalValue(out)};
+}
+
 }  // namespace
 
 void AddWeightProductKernels(KernelTable& t) {
   t["smelt::grouped_mm"] = GroupedMm;
   t["smelt::int8_mm"] = Int8Mm;
+  t["smelt::int4_mm"] = Int4Mm;
 }
 
 }  // namespace smelt::eval_internal

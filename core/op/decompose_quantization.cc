@@ -1,5 +1,5 @@
-// Decomposes quantization: fake_quantize_* and torch.ao's quantized_decomposed operators, whose tensors are plain
-// integers.
+// Decomposes quantization: fake_quantize_*, torch.ao's quantized_decomposed operators and torchao's, whose tensors are
+// plain integers.
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -353,6 +353,41 @@ Values DequantizeGroups(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cast(e.Reshape(v, e.Sizes(call.arg(0).value)), out)};
 }
 
+// torchao::dequantize_affine(input, block_size, scale, zero_point?, input_dtype, quant_min?, quant_max?, output_dtype):
+// each block of the input has a scale and a zero point.
+Values DequantizeAffine(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(DType out, DequantizedDType(call, "output_dtype"));
+  SMELT_ASSIGN_OR_RETURN(const std::vector<int64_t> blocks, call.GetInts("block_size"));
+  const ValueId input = call.arg(0).value, scale = TensorArg(call, "scale"), zero = TensorArg(call, "zero_point");
+  const std::optional<DType> says = call.GetDType("input_dtype");
+  if (!IsIntegral(e.DTypeOf(input))) return call.Unsupported("an input that is not of integers");
+  // torchao's dtypes of fewer bits are not PyTorch's: their elements are bytes.
+  if (says && *says != e.DTypeOf(input))
+    return call.Error(absl::StrCat("the input must be ", Name(*says), ", as its dtype says"));
+  const std::vector<Expr> sizes = e.Sizes(input);
+  if (blocks.size() != sizes.size())
+    return call.Error(absl::StrCat("block_size has ", blocks.size(), " sizes for ", sizes.size(), " dims"));
+  std::vector<Expr> split, reduced;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (blocks[d] < 1) return call.Error("block_size must be positive");
+    if (sizes[d] != Expr(blocks[d]) && blocks[d] > 1) {
+      const std::optional<int64_t> size = sizes[d].Constant();
+      if (!size) return call.Unsupported("blocks of a dynamic number of elements");
+      if (*size % blocks[d] != 0)
+        return call.Error(absl::StrCat("blocks of ", blocks[d], " do not divide a dim of size ", *size));
+      split.insert(split.end(), {Expr(*size / blocks[d]), Expr(blocks[d])});
+      reduced.insert(reduced.end(), {Expr(*size / blocks[d]), Expr(1)});
+    } else {
+      split.push_back(sizes[d]);
+      reduced.push_back(blocks[d] == 1 ? sizes[d] : Expr(1));
+    }
+  }
+  ValueId v = e.Cast(e.View(input, split), out);
+  if (zero.valid()) v = e.Sub(v, e.Cast(e.View(zero, reduced), out));
+  v = e.Mul(v, e.View(scale, reduced));
+  return std::vector<ValueId>{e.Cast(e.View(v, sizes), out)};
+}
+
 // choose_qparams.tensor and choose_qparams_symmetric.tensor(input, quant_min, quant_max, eps, dtype): a float64 scale
 // and an int64 zero point, of one element each.
 Values ChooseParams(Emit& e, const OpCall& call) {
@@ -444,6 +479,7 @@ void AddQuantizationRules(DecompositionTable& t) {
   add("dequantize_per_token", DequantizePerToken);
   add("quantize_per_channel_group", QuantizeGroups);
   add("dequantize_per_channel_group", DequantizeGroups);
+  t["torchao::dequantize_affine"] = DequantizeAffine;
   add("choose_qparams", ChooseParams);
   add("choose_qparams_symmetric", ChooseParams);
   add("choose_qparams_per_token", ChooseTokenParams);

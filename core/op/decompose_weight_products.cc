@@ -1,10 +1,11 @@
-// Decomposes products with a matrix for each group of rows, and with weights of 8 bits.
+// Decomposes products with a matrix for each group of rows, and with weights of 8 and of 4 bits.
 #include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/decompose_rules.h"
+#include "smelt/core/tensor/int4_form.h"
 
 namespace smelt {
 namespace {
@@ -36,11 +37,79 @@ Values Int8PackMm(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Op("smelt::int8_mm", {rows, weight, scales})};
 }
 
+// _convert_weight_to_int4pack_for_cpu(self [n, k] of int32, innerKTiles): the layout that PyTorch writes on a machine
+// with AVX-512. A block of 64 rows holds for each column 32 bytes, each with rows j and j + 32; a smaller block at the
+// end holds neighbours. innerKTiles has no effect.
+Values Int4Pack(Emit& e, const OpCall& call) {
+  const ValueId self = call.arg(0).value;
+  if (!self.valid() || e.DTypeOf(self) != DType::kInt32) return call.Error("expected a weight of Int");
+  if (e.Rank(self) != 2) return call.Error("expected a weight with 2 dims");
+  const std::optional<int64_t> n = e.Sizes(self)[0].Constant(), k = e.Sizes(self)[1].Constant();
+  if (!n || !k) return call.Unsupported("a weight of dynamic sizes");
+  if (*n % 16 != 0) return call.Error(absl::StrCat("expected a multiple of 16 rows, got ", *n));
+  if (*k % 2 != 0) return call.Error(absl::StrCat("expected an even number of columns, got ", *k));
+  constexpr int64_t kBlock = 64;
+  const int64_t full = *n / kBlock * kBlock, rest = *n - full;
+  const ValueId bytes = e.Cast(self, DType::kUInt8);
+  // Returns the pairs of `rows` viewed with the two of a pair at dim 1, as bytes.
+  const auto pairs = [&](ValueId rows, const std::vector<Expr>& sizes) {
+    const ValueId both = e.Reshape(rows, sizes);
+    const ValueId low = e.Select(both, 1, 0), high = e.Select(both, 1, 1);
+    return e.Op("aten::bitwise_or.Tensor", {e.Op("aten::mul.Scalar", {high, e.Const(int64_t{16})}), low});
+  };
+  std::vector<ValueId> parts;
+  if (full > 0) {
+    const ValueId p = pairs(e.Slice(bytes, 0, 0, full), {full / kBlock, 2, kBlock / 2, *k});
+    parts.push_back(e.Flatten(e.Permute(p, {0, 2, 1})));
+  }
+  if (rest > 0) {
+    const ValueId p = pairs(e.Slice(bytes, 0, full, *n), {rest / 2, 2, *k});
+    parts.push_back(e.Flatten(e.Permute(p, {1, 0})));
+  }
+  if (parts.empty()) return std::vector<ValueId>{e.Full(DType::kUInt8, {0, *k / 2}, 0)};
+  const ValueId flat = parts.size() == 1 ? parts[0] : e.Cat(parts, 0);
+  return std::vector<ValueId>{e.View(flat, {*n, *k / 2})};
+}
+
+// _weight_int4pack_mm_for_cpu(self [m, k], mat2 [n, k / 2], qGroupSize, qScaleAndZeros [k / qGroupSize, n, 2]): an
+// element of the weight, less 8, is multiplied by the scale of its group, and the zero of the group is added.
+Values Int4PackMm(Emit& e, const OpCall& call) {
+  const ValueId rows = call.arg(0).value, weight = call.arg(1).value, params = TensorArg(call, "qScaleAndZeros");
+  SMELT_ASSIGN_OR_RETURN(const int64_t group, call.GetInt("qGroupSize"));
+  if (!rows.valid() || !weight.valid() || !params.valid()) return call.Error("three tensors are expected");
+  if (e.Rank(rows) != 2 || e.Rank(weight) != 2 || e.Rank(params) != 3)
+    return call.Error("self and mat2 with 2 dims and qScaleAndZeros with 3 are expected");
+  if (e.DTypeOf(weight) != DType::kUInt8)
+    return call.Error(absl::StrCat("expected mat2 of Byte, got ", Name(e.DTypeOf(weight))));
+  if (e.DTypeOf(params) != e.DTypeOf(rows)) return call.Error("qScaleAndZeros must have the dtype of self");
+  if (!e.IsContiguous(rows) || !e.IsContiguous(weight)) return call.Error("self and mat2 must be contiguous");
+  if (group != 32 && group != 64 && group != 128 && group != 256)
+    return call.Error(absl::StrCat("expected qGroupSize to be 32, 64, 128 or 256, got ", group));
+  const std::optional<int64_t> k = e.Sizes(rows)[1].Constant(), n = e.Sizes(weight)[0].Constant(),
+                               packed = e.Sizes(weight)[1].Constant();
+  const std::vector<Expr> have = e.Sizes(params);
+  const std::optional<int64_t> groups = have[0].Constant(), columns = have[1].Constant(), two = have[2].Constant();
+  if (!k || !n || !packed || !groups || !columns || !two) return call.Unsupported("a weight of dynamic sizes");
+  if (*k < 1 || *k % group != 0)
+    return call.Error(absl::StrCat("expected K to be divisible by qGroupSize, got K: ", *k, ", qGroupSize: ", group));
+  if (*n % 16 != 0) return call.Error(absl::StrCat("expected N to be a multiple of 16, got ", *n));
+  if (*packed != *k / 2)
+    return call.Error(absl::StrCat("a row of mat2 has ", *packed, " bytes; expected ", *k / 2, " for K: ", *k));
+  if (*groups != *k / group || *columns != *n || *two != 2)
+    return call.Error(absl::StrCat("expected qScaleAndZeros of sizes [", *k / group, ", ", *n, ", 2], got [", *groups,
+                                   ", ", *columns, ", ", *two, "]"));
+  const ValueId scales = e.Transpose(e.Select(params, 2, 0), 0, 1), zeros = e.Transpose(e.Select(params, 2, 1), 0, 1);
+  return std::vector<ValueId>{
+      e.Op("smelt::int4_mm", {rows, weight, scales, zeros, e.Const(static_cast<int64_t>(Int4Form::kBlocks))})};
+}
+
 }  // namespace
 
 void AddWeightProductRules(DecompositionTable& t) {
   t["aten::_grouped_mm"] = t["transformers::grouped_mm_fallback"] = GroupedMm;
   t["aten::_weight_int8pack_mm"] = Int8PackMm;
+  t["aten::_convert_weight_to_int4pack_for_cpu"] = Int4Pack;
+  t["aten::_weight_int4pack_mm_for_cpu"] = Int4PackMm;
 }
 
 }  // namespace smelt

@@ -1,9 +1,10 @@
-// Types of products with a matrix for each group of rows, and with weights of 8 bits.
+// Types of products with a matrix for each group of rows, and with weights of 8 and of 4 bits.
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/infer_rules.h"
+#include "smelt/core/tensor/int4_form.h"
 
 namespace smelt::op_internal {
 namespace {
@@ -48,11 +49,38 @@ absl::Status Int8Mm(Ctx& c) {
   return absl::OkStatus();
 }
 
+// int4_mm(rows [m, k], weight [n, k] or [n, k / 2], scales [n, groups], zeros as scales, form): [m, n].
+absl::Status Int4Mm(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(const TensorType rows, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(const TensorType weight, TensorArgument(c, 1));
+  SMELT_ASSIGN_OR_RETURN(const TensorType scales, TensorArgument(c, 2));
+  SMELT_ASSIGN_OR_RETURN(const TensorType zeros, TensorArgument(c, 3));
+  SMELT_ASSIGN_OR_RETURN(const int64_t form, c.call.GetInt("form"));
+  if (form < 0 || form > static_cast<int64_t>(Int4Form::kBlocks))
+    return c.call.Error(absl::StrCat("there is no form ", form));
+  if (rows.rank() != 2 || weight.rank() != 2 || scales.rank() != 2 || zeros.rank() != 2)
+    return c.call.Error("rows, a weight, and scales and zeros of its groups are expected");
+  const DType t = *rows.dtype;
+  if (t != DType::kFloat32 && t != DType::kBFloat16 && t != DType::kFloat16)
+    return c.call.Error(absl::StrCat("rows must be float32, bfloat16 or float16, got ", Name(t)));
+  const bool blocks = form == static_cast<int64_t>(Int4Form::kBlocks);
+  if (weight.dtype != DType::kUInt8 && (blocks || weight.dtype != DType::kInt8))
+    return c.call.Error("the weight must be uint8 or, with a byte for each element, int8");
+  const Expr depth = (*weight.sizes)[1];
+  SMELT_RETURN_IF_ERROR(MatchDepth(c, (*rows.sizes)[1], blocks ? depth * 2 : depth));
+  const std::optional<int64_t> k = (*rows.sizes)[1].Constant(), groups = (*scales.sizes)[1].Constant();
+  if (k && groups && (*groups < 1 || *k % *groups != 0))
+    return c.call.Error(absl::StrCat(*groups, " groups do not divide ", *k, " elements"));
+  c.Add(t, {(*rows.sizes)[0], (*weight.sizes)[0]});
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AddWeightProductTypeRules(RuleTable& r) {
   r["smelt::grouped_mm"] = GroupedMm;
   r["smelt::int8_mm"] = Int8Mm;
+  r["smelt::int4_mm"] = Int4Mm;
 }
 
 }  // namespace smelt::op_internal

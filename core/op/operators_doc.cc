@@ -66,7 +66,7 @@ std::string OperatorsMarkdown() {
     const OpInfo& info = GetOpInfo(op);
     absl::string_view name = op.name();
     if (!absl::ConsumePrefix(&name, "aten::") && !absl::StartsWith(name, "quantized_decomposed::") &&
-        !absl::StartsWith(name, "torchvision::"))
+        !absl::StartsWith(name, "torchvision::") && !absl::StartsWith(name, "torchao::"))
       continue;
     // A composite without a decomposition is not supported.
     if (info.kind == OpKind::kComposite && !info.decomposes) continue;

@@ -27,6 +27,7 @@ constexpr LibraryEntry kOps[] = {
     {"eigh", library_internal::MakeOrthogonal},
     {"grouped_mm", library_internal::MakeGroupedMatmul},
     {"int8_mm", library_internal::MakeInt8Matmul},
+    {"int4_mm", library_internal::MakeInt4Matmul},
 };
 
 // Returns null if there is no such operator.
