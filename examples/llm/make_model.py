@@ -19,15 +19,28 @@ from record import export_archive  # noqa: E402
 TOKENS, DIM, HEADS, LAYERS, LENGTH = 512, 128, 4, 3, 64
 
 
+class Linear(nn.Module):
+    """A matrix of 4 bits per element; each 32 elements of a row have a scale and an addend."""
+
+    def __init__(self, depth, columns):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(columns, depth // 2, dtype=torch.uint8), requires_grad=False)
+        self.scales = nn.Parameter(torch.zeros(depth // 32, columns, 2))
+
+    def forward(self, x):
+        rows = x.reshape(-1, x.shape[-1])
+        return torch.ops.aten._weight_int4pack_mm_for_cpu(rows, self.weight, 32, self.scales).view(*x.shape[:-1], -1)
+
+
 class Layer(nn.Module):
 
     def __init__(self):
         super().__init__()
         self.norm1, self.norm2 = nn.RMSNorm(DIM), nn.RMSNorm(DIM)
-        self.qkv = nn.Linear(DIM, 3 * DIM, bias=False)
-        self.out = nn.Linear(DIM, DIM, bias=False)
-        self.gate, self.up = nn.Linear(DIM, 2 * DIM, bias=False), nn.Linear(DIM, 2 * DIM, bias=False)
-        self.down = nn.Linear(2 * DIM, DIM, bias=False)
+        self.qkv = Linear(DIM, 3 * DIM)
+        self.out = Linear(DIM, DIM)
+        self.gate, self.up = Linear(DIM, 2 * DIM), Linear(DIM, 2 * DIM)
+        self.down = Linear(2 * DIM, DIM)
         self.register_buffer("keys", torch.zeros(1, HEADS, LENGTH, DIM // HEADS))
         self.register_buffer("values", torch.zeros(1, HEADS, LENGTH, DIM // HEADS))
 
