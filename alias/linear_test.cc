@@ -235,6 +235,28 @@ TEST(LinearTest, MovingNodesWithBlocksOutOfLoopsTakesStepsInProportion) {
   EXPECT_LE(many, 2.3 * static_cast<double>(few)) << few << " steps for 500 loops";
 }
 
+// An edit pays 64 steps. What the outputs reach is looked at again when enough edits have paid for it.
+TEST(LinearTest, AQuestionAboutTheCallerDoesNotLookAtEveryOutputAfterEachEdit) {
+  const auto steps_of_edit = [](int64_t outputs) {
+    Builder b;
+    const ValueId inside = b.Relu(b.x);
+    std::vector<ValueId> all = {b.Relu(b.x)};
+    for (int64_t i = 0; i < outputs; ++i) all.push_back(b.Op("aten::t", {b.Mul(b.x, all.back())}));
+    for (ValueId v : all) b.g->AddOutput(v);
+    const std::unique_ptr<AliasDb> db = AliasDb::Build(*b.g);
+    EXPECT_TRUE(db->SafeToChangeAliasing(b.x, inside));
+    const int64_t before = db->GetStats().steps;
+    for (int64_t i = 1; i <= outputs; ++i) {
+      b.g->SetInput(b.g->value(all[i]).def, 0, all[i - 1]);
+      db->SafeToChangeAliasing(all[i], b.x);
+    }
+    return static_cast<double>(db->GetStats().steps - before) / static_cast<double>(outputs);
+  };
+  const double few = steps_of_edit(1000), many = steps_of_edit(4000);
+  EXPECT_LE(few, 150);
+  EXPECT_LE(many, 150);
+}
+
 // Removes every node through which memory escapes, or that calls code that is not seen, one after the other, with a
 // query after each.
 TEST(LinearTest, RemovingEveryEscapeTakesStepsInProportion) {

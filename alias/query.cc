@@ -291,15 +291,17 @@ void AliasDb::State::FillOutputs() {
   constexpr size_t kMany = 32;
   if (outputs_known) return;
   output_refs.clear();
-  // Many outputs are looked at again only when edits have paid for it.
-  const int64_t cost = static_cast<int64_t>(g.outputs().size());
-  outputs_reach_all = g.outputs().size() > kMany && !Affords(cost);
+  // Many outputs are looked at again only when edits have paid for it, and for what each of them reaches. Building pays
+  // for the first time.
+  constexpr int64_t kStepsOfOutput = 8;
+  const bool many = g.outputs().size() > kMany && edits > 1;
+  const int64_t cost = kStepsOfOutput * static_cast<int64_t>(g.outputs().size()), before = AllSteps();
+  outputs_reach_all = many && !Affords(cost);
   if (outputs_reach_all) {
     outputs_known = true;
     return;
   }
-  if (g.outputs().size() > kMany) credit = std::max<int64_t>(0, credit - cost);
-  steps += cost;
+  steps += static_cast<int64_t>(g.outputs().size());
   for (ValueId out : g.outputs()) {
     const std::optional<SetId> reach = ReachAtAnyTime(PointsTo(out));
     if (!reach) {
@@ -317,6 +319,7 @@ void AliasDb::State::FillOutputs() {
       sets.ForEach(o.storage, [&](Ref s) { add(ObjectOf(s)); });
     }
   }
+  if (many) credit = std::max<int64_t>(0, credit - std::max(cost, AllSteps() - before));
   outputs_known = true;
 }
 
