@@ -257,6 +257,20 @@ TEST(LinearTest, AQuestionAboutTheCallerDoesNotLookAtEveryOutputAfterEachEdit) {
   EXPECT_LE(many, 150);
 }
 
+TEST(LinearTest, NeighboursInAChainOfViewsAreFoundToBeTheSameInAFewSteps) {
+  Builder b;
+  std::vector<ValueId> all = {b.Relu(b.x)};
+  for (int i = 0; i < 200; ++i) all.push_back(b.Op("aten::detach", {all.back()}));
+  const std::unique_ptr<AliasDb> db = AliasDb::Build(*b.g);
+  for (ValueId v : all) db->MayAlias(v, all[0]);
+  const int64_t before = db->GetStats().steps;
+  for (size_t i = 150; i < 200; ++i) {
+    EXPECT_TRUE(db->MustAlias(all[i], all[i - 3]));
+    EXPECT_TRUE(db->MustAlias(all[i - 3], all[i]));
+  }
+  EXPECT_LE(db->GetStats().steps - before, 100 * 90);
+}
+
 // Removes every node through which memory escapes, or that calls code that is not seen, one after the other, with a
 // query after each.
 TEST(LinearTest, RemovingEveryEscapeTakesStepsInProportion) {
