@@ -106,34 +106,70 @@ std::string ModelNames(absl::Span<const MethodGraph> methods) {
   return absl::StrJoin(names, "+");
 }
 
+absl::Status CheckMethods(absl::Span<const Method> methods) {
+  std::vector<std::string> names;
+  for (const Method& m : methods) names.push_back(m.name);
+  SMELT_RETURN_IF_ERROR(CheckMethodNames(names));
+  if (methods.empty()) return absl::InvalidArgumentError("a bundle has at least one method");
+  return absl::OkStatus();
+}
+
+// The graphs of several methods, with one table of weights.
+struct United {
+  std::vector<std::unique_ptr<Graph>> graphs;
+  std::vector<MethodGraph> methods;
+};
+absl::StatusOr<United> Unite(absl::Span<const Method> methods) {
+  United out;
+  for (const Method& m : methods) {
+    const std::string where = absl::StrCat("method \"", m.name, "\"");
+    SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, Annotate(Checked(*m.graph), where));
+    SMELT_RETURN_IF_ERROR(Annotate(CheckWeightsHaveData(*graph), where));
+    out.methods.push_back({m.name, graph.get()});
+    out.graphs.push_back(std::move(graph));
+  }
+  SMELT_RETURN_IF_ERROR(UniteWeights(out.methods));
+  return out;
+}
+
+struct MethodPlans {
+  std::vector<std::unique_ptr<BundleBuilder>> builders;  // the first has the kernels of all
+  std::vector<Planned> planned;
+  std::vector<int> main_uses;
+};
+absl::StatusOr<MethodPlans> PlanMethods(absl::Span<const MethodGraph> methods, const CompileOptions& options,
+                                        CompileStats& stats, PhaseTimer& timer) {
+  MethodPlans out;
+  for (const MethodGraph& m : methods) {
+    out.builders.push_back(out.builders.empty() ? std::make_unique<BundleBuilder>(*m.graph)
+                                                : std::make_unique<BundleBuilder>(*m.graph, *out.builders[0],
+                                                                                  BundleBuilder::kOtherMethod));
+    CompileStats of_method;
+    auto plans = BuildPlans(*m.graph, options, *out.builders.back(), of_method, timer);
+    if (!plans.ok())
+      return Annotate(WithAllUnsupported(*m.graph, plans.status()), absl::StrCat("method \"", m.name, "\""));
+    Add(m.name, of_method, stats);
+    out.main_uses.resize(std::max(out.main_uses.size(), plans->main_uses.size()));
+    for (size_t k = 0; k < plans->main_uses.size(); ++k) out.main_uses[k] += plans->main_uses[k];
+    out.planned.push_back(*std::move(plans));
+  }
+  return out;
+}
+
 // `methods` are several, with one table of weights.
 absl::StatusOr<CompileStats> CompileMethods(absl::Span<const MethodGraph> methods, absl::Span<const Method> given,
                                             const std::string& path, const CompileOptions& options) {
   CompileStats stats;
   PhaseTimer timer(options, stats);
-  std::vector<std::unique_ptr<BundleBuilder>> builders;
-  std::vector<Planned> planned;
-  std::vector<int> main_uses;
-  for (const MethodGraph& m : methods) {
-    builders.push_back(builders.empty()
-                           ? std::make_unique<BundleBuilder>(*m.graph)
-                           : std::make_unique<BundleBuilder>(*m.graph, *builders[0], BundleBuilder::kOtherMethod));
-    CompileStats of_method;
-    auto plans = BuildPlans(*m.graph, options, *builders.back(), of_method, timer);
-    if (!plans.ok())
-      return Annotate(WithAllUnsupported(*m.graph, plans.status()), absl::StrCat("method \"", m.name, "\""));
-    Add(m.name, of_method, stats);
-    main_uses.resize(std::max(main_uses.size(), plans->main_uses.size()));
-    for (size_t k = 0; k < plans->main_uses.size(); ++k) main_uses[k] += plans->main_uses[k];
-    planned.push_back(*std::move(plans));
-  }
-  stats.distinct_kernels = std::count_if(main_uses.begin(), main_uses.end(), [](int uses) { return uses > 0; });
+  SMELT_ASSIGN_OR_RETURN(const MethodPlans plans, PlanMethods(methods, options, stats, timer));
+  stats.distinct_kernels =
+      std::count_if(plans.main_uses.begin(), plans.main_uses.end(), [](int uses) { return uses > 0; });
   fb::BundleT bundle;
   bundle.format = kMethodsFormat;
   bundle.abi = kKernelAbi;
   bundle.model_name = ModelNames(methods);
   for (size_t i = 0; i < methods.size(); ++i) {
-    SMELT_ASSIGN_OR_RETURN(fb::BundleT method, Finished(planned[i], given[i].structure, *builders[i]));
+    SMELT_ASSIGN_OR_RETURN(fb::BundleT method, Finished(plans.planned[i], given[i].structure, *plans.builders[i]));
     if (i == 0) {
       bundle.storages = std::move(method.storages);
       bundle.states = std::move(method.states);
@@ -143,8 +179,8 @@ absl::StatusOr<CompileStats> CompileMethods(absl::Span<const MethodGraph> method
     method.method = methods[i].name;
     bundle.methods.push_back(std::make_unique<fb::BundleT>(std::move(method)));
   }
-  SMELT_RETURN_IF_ERROR(
-      WriteBundle(std::move(bundle), *methods[0].graph, *builders[0], main_uses, path, options, stats, timer));
+  SMELT_RETURN_IF_ERROR(WriteBundle(std::move(bundle), *methods[0].graph, *plans.builders[0], plans.main_uses, path,
+                                    options, stats, timer));
   return stats;
 }
 
@@ -187,10 +223,7 @@ absl::Status CheckMethodNames(absl::Span<const std::string> names) {
 
 absl::StatusOr<CompileStats> CompileMethodsToFile(absl::Span<const Method> methods, const std::string& path,
                                                   const CompileOptions& options) {
-  std::vector<std::string> names;
-  for (const Method& m : methods) names.push_back(m.name);
-  SMELT_RETURN_IF_ERROR(CheckMethodNames(names));
-  if (methods.empty()) return absl::InvalidArgumentError("a bundle has at least one method");
+  SMELT_RETURN_IF_ERROR(CheckMethods(methods));
   if (methods.size() == 1) {
     CompileOptions of_one = options;
     of_one.structure = methods[0].structure;
@@ -198,17 +231,21 @@ absl::StatusOr<CompileStats> CompileMethodsToFile(absl::Span<const Method> metho
     return CompileToFile(*methods[0].graph, path, of_one);
   }
   return Recovered<CompileStats>("compile", [&]() -> absl::StatusOr<CompileStats> {
-    std::vector<std::unique_ptr<Graph>> graphs;
-    std::vector<MethodGraph> checked;
-    for (const Method& m : methods) {
-      const std::string where = absl::StrCat("method \"", m.name, "\"");
-      SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, Annotate(Checked(*m.graph), where));
-      SMELT_RETURN_IF_ERROR(Annotate(CheckWeightsHaveData(*graph), where));
-      checked.push_back({m.name, graph.get()});
-      graphs.push_back(std::move(graph));
-    }
-    SMELT_RETURN_IF_ERROR(UniteWeights(checked));
-    return CompileMethods(checked, methods, path, options);
+    SMELT_ASSIGN_OR_RETURN(const United united, Unite(methods));
+    return CompileMethods(united.methods, methods, path, options);
+  });
+}
+
+absl::StatusOr<std::vector<KernelSpec>> PlanMethodKernels(absl::Span<const Method> methods,
+                                                          const CompileOptions& options) {
+  SMELT_RETURN_IF_ERROR(CheckMethods(methods));
+  if (methods.size() == 1) return PlanKernels(*methods[0].graph, options);
+  return Recovered<std::vector<KernelSpec>>("plan", [&]() -> absl::StatusOr<std::vector<KernelSpec>> {
+    SMELT_ASSIGN_OR_RETURN(const United united, Unite(methods));
+    CompileStats stats;
+    PhaseTimer timer(options, stats);
+    SMELT_ASSIGN_OR_RETURN(const MethodPlans plans, PlanMethods(united.methods, options, stats, timer));
+    return plans.builders[0]->kernels();
   });
 }
 

@@ -44,6 +44,10 @@ absl::StatusOr<CompileStats> CompileMethodsToFile(absl::Span<const Method> metho
 // compiled.
 absl::StatusOr<std::vector<KernelSpec>> PlanKernels(const Graph& graph, const CompileOptions& options);
 
+// The same of CompileMethodsToFile.
+absl::StatusOr<std::vector<KernelSpec>> PlanMethodKernels(absl::Span<const Method> methods,
+                                                          const CompileOptions& options);
+
 }  // namespace smelt
 
 #endif  // SMELT_PIPELINE_COMPILE_H_

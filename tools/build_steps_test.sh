@@ -39,6 +39,17 @@ for m in relu relu_too tanh; do
   "$smelt" compile $m.ir -o whole.smb --cache-mode=off $targets || failed=1
   cmp linked.smb whole.smb || failed=1
 done
+# The kernels of several methods are those that their bundle asks for.
+methods="--method prefill=$models/methods/cache.prefill.pt2 --method decode=$models/methods/cache.decode.pt2"
+"$smelt" kernels plan $methods -o methods.specs $targets || failed=1
+"$smelt" kernels compile methods.specs -o methods.kernels --cache-mode=off || failed=1
+"$smelt" compile $methods -o linked.smb --kernels=methods.kernels $targets || failed=1
+"$smelt" compile $methods -o whole.smb --cache-mode=off $targets || failed=1
+cmp linked.smb whole.smb || failed=1
+expect 2 'plan: a.ir: with --method every model has the name of a method' "$smelt" kernels plan a.ir $methods -o x.specs
+expect 2 'two methods are called "prefill"' "$smelt" kernels plan $methods --method prefill=relu.ir -o x.specs
+expect 2 'an output would replace the model' "$smelt" kernels plan --method a=relu.ir --method b=tanh.ir -o tanh.ir
+expect 2 '--method has no effect on kernels compile' "$smelt" kernels compile methods.specs -o x.kernels --method a=relu.ir
 : >none.kernels
 expect 3 'is in none of the files' "$smelt" compile relu.ir -o x.smb --kernels=none.kernels
 cat s?.kernels >all.kernels

@@ -91,7 +91,7 @@ expect 0 '' compile "$models/relu_input.pt2" -o /dev/null
 expect 0 '' compile "$models/relu_input.pt2" -o a.smb --stats-file=/dev/null
 expect 2 '--namespace=1a: a C\+\+ namespace such as' "$smelt" cc plain.smb --namespace=1a --include=a.h --header=a.h --source=a.cc
 expect 2 '"cmpile": plan, pick or compile expected; did you mean compile\?' "$smelt" kernels cmpile a -o b
-expect 2 'smelt kernels: plan: one input and -o expected' "$smelt" kernels plan a
+expect 2 'smelt kernels: plan: one model and -o expected' "$smelt" kernels plan a
 expect 3 'read.pt2:1: a line that smelt kernels plan or pick wrote expected' "$smelt" kernels compile read.pt2 -o a.kernels
 expect 2 'reads the bundle again' compile "$models/relu_input.pt2" -o /dev/null --stats-file=a.json
 [[ -c /dev/null ]] || { echo "/dev/null is no device any more"; exit 1; }
@@ -369,6 +369,13 @@ expect 0 '^softmax: float32 \[3, 6\]$' "$smelt" run dynamic.smb --random-inputs=
 expect 0 's77 +0..512 +size 0 of x' "$smelt" inspect dynamic.smb
 expect 0 'a call may have s77 from 0 on; the export assumes 2' "$smelt" inspect "$models/dynamic_batch.pt2"
 
+# A reader that has seen enough is no news; the exit code says that not all was written.
+mkfifo enough
+exec 7<>enough 8>enough 7<&-
+said=$("$smelt" --version 2>&1 >&8); status=$?
+[[ $status == 6 && -z $said ]] || { echo "a pipe without a reader: exit $status: $said"; failed=1; }
+exec 8>&-
+
 # A decoder goes from step to step: in one run, or with its state in a file.
 step() { # FILE BYTE POSITION: a token of 64 equal bytes times 4, and where it is
   printf '\x80\0\0\0\0\0\0\0%-128s' '{"position":{"dtype":"I64","shape":[1],"data_offsets":[256,264]},"x":{"dtype":"F32","shape":[1,1,64],"data_offsets":[0,256]}}' >"$1"
@@ -383,7 +390,14 @@ expect 0 '' "$smelt" run kv.smb --inputs=step1 --outputs=two.npy --state-in=stat
 expect 0 '' "$smelt" run kv.smb --inputs=step1 --outputs=fresh.npy
 cmp steps/call0.linear_1.npy one.npy && cmp steps/call1.linear_1.npy two.npy || failed=1
 cmp -s two.npy fresh.npy && { echo "the state makes no difference"; failed=1; }
-expect 2 'in.safetensors: it has no state "k_cache"' "$smelt" run kv.smb --inputs=step0 --state-in=in.safetensors
+expect 2 'in.safetensors: it has no state "k_cache"; every state that calls write expected: .*"v_cache".*; the file has "' "$smelt" run kv.smb --inputs=step0 --state-in=in.safetensors
+# A file of another kind is called what it is.
+expect 2 'case.safetensors: it has no state .*; the file is a recorded case' "$smelt" run kv.smb --inputs=step0 --state-in="$models/kv_cache.case.safetensors"
+expect 3 'kv.smb: a bundle \(.smb\), not a safetensors file' "$smelt" run kv.smb --inputs=step0 --state-in=kv.smb
+expect 3 'Is a directory' "$smelt" run kv.smb --inputs=step0 --state-in=.
+expect 3 'in.safetensors: not a recorded case: .*--inputs' "$smelt" run kv.smb --case=in.safetensors
+expect 1 'warning: .* was recorded of digits.pt2, and the bundle.s model is kv_cache' "$smelt" run kv.smb --case="$models/digits.case.safetensors"
+expect 2 'a recorded case, not arguments; --case=.* runs it' "$smelt" run kv.smb --inputs="$models/kv_cache.case.safetensors"
 expect 0 '^  k_cache +buffer +float32 +\[1, 4, 32, 16\]' "$smelt" inspect kv.smb
 
 # Latencies of calls, on random arguments where no others are given.

@@ -73,6 +73,12 @@ std::vector<OptionSpec> CompileOptionSpecs() {
   };
 }
 
+OptionSpec Methods() {
+  return {.name = "method",
+          .value = "NAME=MODEL",
+          .help = "a model, and the name of the method that it becomes. May be repeated"};
+}
+
 // Options that say which arguments a bundle is called with, and how `--size` is used.
 std::vector<OptionSpec> ArgumentOptions(OptionSpec size) {
   return {
@@ -110,10 +116,7 @@ std::vector<CommandSpec> MakeCommands() {
           "name are one state, which every method reads and writes; they must agree in dtype, sizes, strides and "
           "initial contents.",
       .options =
-          Join(Join({{.name = "o", .value = "OUT.smb", .help = "the bundle to write", .is_file = true},
-                     {.name = "method",
-                      .value = "NAME=MODEL",
-                      .help = "a model, and the name of the method that it becomes. May be repeated"}},
+          Join(Join({{.name = "o", .value = "OUT.smb", .help = "the bundle to write", .is_file = true}, Methods()},
                     CompileOptionSpecs()),
                Join({{.name = "kernels",
                       .value = "FILE[,FILE...]",
@@ -149,6 +152,8 @@ std::vector<CommandSpec> MakeCommands() {
           "models' relative paths. Standard output has one line per model and the summary; on a terminal, one line "
           "that "
           "changes.\n\n"
+          "A folder NAME.methods becomes one bundle, NAME.smb, with a method for each model in it: its file "
+          "decode.pt2 becomes the method decode, as with --method of compile.\n\n"
           "Models that were converted before are skipped, by content. After an interruption the same command goes on "
           "where it was. The exit code is 8 if some model failed, and 130 after an interruption.",
       .options =
@@ -312,6 +317,7 @@ std::vector<CommandSpec> MakeCommands() {
       .name = "kernels",
       .summary = "the steps of compile, for builds that share kernels among models",
       .usage = {"plan MODEL.{pt2,ir,smg} -o OUT.specs [options of compile]",
+                "plan --method NAME=MODEL ... -o OUT.specs [options of compile]",
                 "pick A.specs B.specs ... -o OUT0.specs,OUT1.specs,...", "compile IN.specs -o OUT.kernels [options]"},
       .description =
           "plan writes the kernels that a model needs, not compiled, one JSON object per line. It takes all options of "
@@ -319,9 +325,10 @@ std::vector<CommandSpec> MakeCommands() {
           "pick writes the distinct kernels of many models, each to the file that its key decides.\n\n"
           "compile writes their machine code, for smelt compile --kernels=FILE,FILE,...; it takes --threads and the "
           "options of the cache.",
-      .options = Join(Join({{.name = "o", .value = "OUT", .help = "the file or files to write", .is_file = true}},
-                           CompileOptionSpecs()),
-                      Common()),
+      .options =
+          Join(Join({{.name = "o", .value = "OUT", .help = "the file or files to write", .is_file = true}, Methods()},
+                    CompileOptionSpecs()),
+               Common()),
       .words = {"plan", "pick", "compile"},
   });
   all.push_back({

@@ -1,6 +1,5 @@
 #include "smelt/tools/compile_command.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -27,53 +26,17 @@
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/compile_options.h"
 #include "smelt/tools/exit_codes.h"
+#include "smelt/tools/method_files.h"
 #include "smelt/tools/model_file.h"
 #include "smelt/tools/plain_text.h"
 #include "smelt/tools/progress.h"
 #include "smelt/tools/stats.h"
 
 namespace smelt {
-namespace {
-
-// A model of the command line, and the method that it becomes.
-struct ModelFile {
-  std::string method;  // empty: there is one, without a name
-  std::string path;
-};
-
-absl::StatusOr<std::vector<ModelFile>> ReadModels(const CommandLine& line) {
-  const std::vector<std::string>& positional = line.positional();
-  if (!line.Has("method")) {
-    if (positional.size() != 1 || !line.Has("o"))
-      return absl::InvalidArgumentError("one model and -o OUT.smb expected");
-    return std::vector<ModelFile>{{"", positional[0]}};
-  }
-  if (!positional.empty())
-    return absl::InvalidArgumentError(
-        absl::StrCat(positional[0], ": with --method every model has the name of a method"));
-  if (!line.Has("o")) return absl::InvalidArgumentError("-o OUT.smb expected");
-  std::vector<ModelFile> out;
-  std::vector<std::string> names;
-  for (const std::string& text : line.GetAll("method")) {
-    const size_t equals = text.find('=');
-    ModelFile m;
-    if (equals != std::string::npos) m = {text.substr(0, equals), text.substr(equals + 1)};
-    if (m.path.empty()) return absl::InvalidArgumentError(absl::StrCat("--method ", text, ": NAME=MODEL expected"));
-    if (AreOneFile(m.path, line.Get("o")) || AreOneFile(m.path, line.Get("stats-file")))
-      return absl::InvalidArgumentError(absl::StrCat("--method ", text, ": an output would replace the model"));
-    names.push_back(m.method);
-    out.push_back(std::move(m));
-  }
-  SMELT_RETURN_IF_ERROR(Annotate(CheckMethodNames(names), "--method"));
-  return out;
-}
-
-}  // namespace
-
 int RunCompile(const CommandLine& line) {
   CompileOptions options;
   KernelCache::Options cache_options;
-  const auto models = ReadModels(line);
+  const auto models = ReadMethodFiles(line, /*first=*/0, {"o", "stats-file"});
   absl::Status usage = models.status();
   if (usage.ok()) usage = ReadCompileOptions(line, options, cache_options);
   cache_options.explain_misses = usage.ok() && line.Has("explain-cache");
@@ -111,9 +74,9 @@ int RunCompile(const CommandLine& line) {
     std::fprintf(stderr, "smelt compile: %s\n", std::string(s.message()).c_str());
     return code;
   };
-  const auto path_of = [](std::string* text, const ModelFile& m) { text->append(m.path); };
+  const auto path_of = [](std::string* text, const MethodFile& m) { text->append(m.path); };
   const std::string model = absl::StrJoin(*models, ", ", path_of);
-  const std::string shown = absl::StrJoin(*models, ", ", [](std::string* text, const ModelFile& m) {
+  const std::string shown = absl::StrJoin(*models, ", ", [](std::string* text, const MethodFile& m) {
     text->append(std::filesystem::path(m.path).filename().string());
   });
   progress.Doing(absl::StrCat("reading ", shown));
@@ -121,16 +84,9 @@ int RunCompile(const CommandLine& line) {
   auto operators = ReadOperatorSchemas(line.Get("op-schema"));
   if (!operators.ok()) return fail(operators.status(), ExitCodeOf(operators.status()));
   options.operators = *std::move(operators);
-  std::vector<std::unique_ptr<Graph>> graphs;
-  std::vector<Method> methods;
-  for (const ModelFile& m : *models) {
-    Method method{m.method, nullptr, {}};
-    auto graph = ReadModel(m.path, /*complete=*/true, &method.structure, options.operators);
-    if (!graph.ok()) return fail(graph.status(), ExitCodeOf(graph.status()));
-    method.graph = graph->get();
-    graphs.push_back(*std::move(graph));
-    methods.push_back(std::move(method));
-  }
+  auto read = ReadMethodModels(*models, options.operators);
+  if (!read.ok()) return fail(read.status(), ExitCodeOf(read.status()));
+  std::vector<Method>& methods = read->methods;
   const double import_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   if (line.Has("kernels")) {
     auto archives = OpenArchives(absl::StrSplit(line.Get("kernels"), ','));

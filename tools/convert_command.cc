@@ -275,7 +275,9 @@ class Batch {
   // Checks that no two outputs are one file, and none is a model.
   absl::Status CheckOutputs() const {
     std::map<std::string, std::string> taken;  // a file, and as what
-    for (const ConvertInput& i : inputs_) taken[FileOf(i.path)] = absl::StrCat("the model ", i.path);
+    for (const ConvertInput& i : inputs_) {
+      for (const MethodFile& file : i.files) taken[FileOf(file.path)] = absl::StrCat("the model ", file.path);
+    }
     const auto take = [&](const std::string& path, const std::string& what) -> absl::Status {
       const std::string file = FileOf(path);
       if (file.empty()) return absl::OkStatus();

@@ -1,8 +1,11 @@
 #include "smelt/tools/convert_model.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -14,6 +17,7 @@
 #include "smelt/pipeline/unsupported.h"
 #include "smelt/tools/compile_options.h"
 #include "smelt/tools/exit_codes.h"
+#include "smelt/tools/method_files.h"
 #include "smelt/tools/model_file.h"
 #include "smelt/tools/stats.h"
 
@@ -35,25 +39,43 @@ struct Made {
   bool writing = false;  // when it failed
   std::vector<UnsupportedOperator> unsupported;
 };
+void AddUnsupported(const Graph& graph, std::vector<UnsupportedOperator>& sum) {
+  for (UnsupportedOperator& u : FindUnsupported(graph)) {
+    const auto same = std::find_if(sum.begin(), sum.end(), [&](const auto& other) { return other.name == u.name; });
+    if (same == sum.end()) {
+      sum.push_back(std::move(u));
+    } else {
+      same->count += u.count;
+    }
+  }
+}
+
 Made Make(const ConvertInput& input, const std::string& bundle, CompileOptions options) {
   Made out;
-  auto graph = ReadModel(input.path, /*complete=*/true, &options.structure, options.operators);
-  if (!graph.ok()) {
-    out.status = graph.status();
+  auto read = ReadMethodModels(input.files, options.operators);
+  if (!read.ok()) {
+    out.status = read.status();
     if (!absl::IsUnimplemented(out.status)) return out;
     // The missing operators of a text model are known before its types are complete.
-    auto incomplete = ReadModel(input.path, /*complete=*/false, nullptr, options.operators);
-    if (incomplete.ok()) out.unsupported = FindUnsupported(**incomplete);
+    for (const MethodFile& file : input.files) {
+      auto incomplete = ReadModel(file.path, /*complete=*/false, nullptr, options.operators);
+      if (incomplete.ok()) AddUnsupported(**incomplete, out.unsupported);
+    }
     return out;
   }
-  auto stats = CompileToFile(**graph, bundle, options);
+  const bool has_methods = !input.files[0].method.empty();
+  if (!has_methods) options.structure = std::move(read->methods[0].structure);
+  auto stats = has_methods ? CompileMethodsToFile(read->methods, bundle, options)
+                           : CompileToFile(*read->graphs[0], bundle, options);
   if (stats.ok()) {
     out.stats = *stats;
     return out;
   }
   out.status = Annotate(stats.status(), input.path);
   out.writing = true;
-  if (absl::IsUnimplemented(out.status)) out.unsupported = FindUnsupported(**graph);
+  if (absl::IsUnimplemented(out.status)) {
+    for (const std::unique_ptr<Graph>& graph : read->graphs) AddUnsupported(*graph, out.unsupported);
+  }
   return out;
 }
 
@@ -100,16 +122,20 @@ ConvertRecord ConvertModel(const ConvertInput& input, const ConvertPlaces& place
   };
 
   {
-    auto model = MapFile(input.path);
-    if (!model.ok()) return finish("failed", ExitCodeOf(model.status()), model.status().message());
     Sha256Hasher hasher;
     hasher.Update(identity);
-    // The bundle holds the model's name.
-    hasher.Update(absl::StrCat("name ", std::filesystem::path(input.path).stem().string(), "\n"));
-    const Sha256Digest content = BlockDigest(model->bytes());
-    hasher.Update(content.data(), content.size());
+    out.model_bytes = 0;
+    for (const MethodFile& file : input.files) {
+      auto model = MapFile(file.path);
+      if (!model.ok()) return finish("failed", ExitCodeOf(model.status()), model.status().message());
+      // The bundle holds the model's name.
+      hasher.Update(absl::StrCat(file.method.empty() ? "name " : "method ",
+                                 std::filesystem::path(file.path).stem().string(), "\n"));
+      const Sha256Digest content = BlockDigest(model->bytes());
+      hasher.Update(content.data(), content.size());
+      out.model_bytes += static_cast<int64_t>(model->size());
+    }
     out.input_digest = ToHex(hasher.Finish());
-    out.model_bytes = static_cast<int64_t>(model->size());
   }
   ConvertRecord before;
   int64_t bytes = 0;

@@ -96,6 +96,25 @@ expect 0 'dangling.ir is not converted: it leads to no file' convert linked --ou
 mkdir empty
 expect 2 'no models in empty' convert empty --out-dir=x
 
+# A folder of methods becomes one bundle, with the bytes of compile, whose methods are called as the files are.
+mkdir -p fleet/llm.methods empty.methods
+for method in prefill decode; do cp "$models/methods/cache.$method.pt2" "fleet/llm.methods/$method.pt2"; done
+cp in/deep/text.ir fleet/
+expect 0 '2 models: 2 converted' convert fleet --out-dir=llms --log=log.jsonl
+"$smelt" compile --method decode=fleet/llm.methods/decode.pt2 --method prefill=fleet/llm.methods/prefill.pt2 -o methods.smb \
+  --target=x86-64-v2 --cache-mode=off || failed=1
+cmp methods.smb llms/llm.smb || failed=1
+grep -q "\"model\":\"fleet/llm.methods\".*\"model_bytes\":$(cat fleet/llm.methods/* | wc -c)," log.jsonl || fail "$(cat log.jsonl)"
+expect 0 '0 converted, 2 skipped' convert fleet --out-dir=llms
+expect 0 '1 model: 1 converted' convert fleet/llm.methods/ --out-dir=lone
+[[ -e lone/fleet/llm.smb ]] || fail "$(find lone)"
+expect 2 '--log .*: another file expected: this one is also the model' convert fleet --out-dir=llms --log=fleet/llm.methods/decode.pt2
+cp in/deep/text.ir fleet/llm.methods/pre-fill.ir
+expect 2 'pre-fill.ir: .* is called as its method is' convert fleet --out-dir=llms
+mv fleet/llm.methods/pre-fill.ir fleet/llm.methods/prefill.ir
+expect 2 'would both become the method prefill' convert fleet --out-dir=llms
+expect 2 'no models in empty.methods' convert empty.methods --out-dir=llms
+
 # No output is another's, or a model.
 expect 2 '--report links/a.smb: another file expected: this one is also the bundle' convert linked --out-dir=links --report=links/a.smb
 expect 2 '--log .*: another file expected: this one is also the bundle' convert linked --out-dir=links --log=links/./near/b.smb

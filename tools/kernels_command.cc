@@ -8,6 +8,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
 #include "smelt/codegen/kernel_cache.h"
@@ -21,6 +22,7 @@
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/compile_options.h"
 #include "smelt/tools/exit_codes.h"
+#include "smelt/tools/method_files.h"
 #include "smelt/tools/model_file.h"
 #include "smelt/tools/progress.h"
 
@@ -67,12 +69,16 @@ absl::Status ForEachLine(const std::string& path, F use) {
 }
 
 // Sets `writing` when the inputs have been read.
-absl::Status Plan(const CommandLine& line, const CompileOptions& options, bool& writing) {
+absl::Status Plan(const CommandLine& line, const std::vector<MethodFile>& models, const CompileOptions& options,
+                  bool& writing) {
   SMELT_ASSIGN_OR_RETURN(const OperatorDeclarations operators, ReadOperatorSchemas(line.Get("op-schema")));
-  SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph,
-                         ReadModel(line.positional()[1], /*complete=*/true, nullptr, operators));
-  auto specs = PlanKernels(*graph, options);
-  if (!specs.ok()) return Annotate(specs.status(), line.positional()[1]);
+  SMELT_ASSIGN_OR_RETURN(const MethodModels read, ReadMethodModels(models, operators));
+  auto specs =
+      line.Has("method") ? PlanMethodKernels(read.methods, options) : PlanKernels(*read.methods[0].graph, options);
+  if (!specs.ok()) {
+    const auto path_of = [](std::string* text, const MethodFile& m) { text->append(m.path); };
+    return Annotate(specs.status(), absl::StrJoin(models, ", ", path_of));
+  }
   Lines lines;
   for (Target t : options.targets) {
     for (const KernelSpec& s : *specs) AddLine(lines, s, t);
@@ -125,18 +131,24 @@ int RunKernels(const CommandLine& line) {
   KernelCache::Options cache_options;
   absl::Status usage = ReadCompileOptions(line, options, cache_options);
   const std::string step = usage.ok() && !line.positional().empty() ? line.positional()[0] : "";
-  if (usage.ok() && ((step != "plan" && step != "pick" && step != "compile") || line.positional().size() < 2 ||
-                     (step != "pick" && line.positional().size() != 2) || !line.Has("o"))) {
+  std::vector<MethodFile> models;  // of plan
+  if (usage.ok() && step == "plan") {
+    auto read = ReadMethodFiles(line, /*first=*/1, {"o"});
+    if (read.ok()) models = *std::move(read);
+    usage = Annotate(read.status(), "plan");
+  } else if (usage.ok() && ((step != "pick" && step != "compile") || line.positional().size() < 2 ||
+                            (step == "compile" && line.positional().size() != 2) || !line.Has("o"))) {
     const std::string meant = ClosestWord(step, FindCommand("kernels")->words);
     usage = absl::InvalidArgumentError(
-        step == "plan" || step == "compile" ? absl::StrCat(step, ": one input and -o expected")
-        : step == "pick"                    ? "pick: one input or more, and -o expected"
-                         : absl::StrCat("\"", step, "\": plan, pick or compile expected",
-                                        meant.empty() ? "" : absl::StrCat("; did you mean ", meant, "?")));
+        step == "compile" ? "compile: one input and -o expected"
+        : step == "pick"  ? "pick: one input or more, and -o expected"
+                          : absl::StrCat("\"", step, "\": plan, pick or compile expected",
+                                         meant.empty() ? "" : absl::StrCat("; did you mean ", meant, "?")));
   }
   if (usage.ok() && step != "plan") {
-    usage = line.RefuseWithoutEffect({"target", "alias-variants", "verify", "no-fuse", "op-schema"},
-                                     absl::StrCat("on kernels ", step, ": kernels are planned already"));
+    usage = line.RefuseWithoutEffect(
+        {"method", "target", "alias-variants", "verify", "no-fuse", "disable-pass", "op-schema"},
+        absl::StrCat("on kernels ", step, ": kernels are planned already"));
   }
   if (usage.ok() && step == "pick") {
     usage = line.RefuseWithoutEffect({"cache-dir", "cache-mode", "cache-size", "remote-cache", "threads"},
@@ -151,7 +163,7 @@ int RunKernels(const CommandLine& line) {
   progress.Doing(step == "plan" ? "planning" : "reading");
   cache_options.warn = [&](absl::string_view warning) { progress.Say(warning); };
   auto run = [&]() -> absl::Status {
-    if (step == "plan") return Plan(line, options, writing);
+    if (step == "plan") return Plan(line, models, options, writing);
     if (step == "pick") return Pick(line, progress, writing);
     SMELT_ASSIGN_OR_RETURN(cache, KernelCache::Create(std::move(cache_options)));
     return Compile(line, *cache, options.threads, progress, writing);
