@@ -348,7 +348,8 @@ smelt_array Describe(const smelt_tensor& t) {
           x.offset(),
           static_cast<int32_t>(x.dtype()),
           x.rank(),
-          (t.read_only ? SMELT_ARRAY_READ_ONLY : 0) | (x.geometry().IsContiguous() ? SMELT_ARRAY_ROW_MAJOR : 0),
+          (t.read_only ? SMELT_ARRAY_READ_ONLY : 0) |
+              (smelt::c_internal::HasRowMajorStrides(x) ? SMELT_ARRAY_ROW_MAJOR : 0),
           0};
 }
 

@@ -70,6 +70,20 @@ TEST(DLPackTest, StridesAndByteOffsetsCount) {
   smelt_tensor_release(t);
 }
 
+// The strides of a dim of one element are the view's, not those of its sizes.
+TEST(DLPackTest, AViewOfOneRowKeepsItsStrides) {
+  const int64_t sizes[] = {1, 2}, strides[] = {5, 1}, row_major[] = {2, 1};
+  float data[5] = {};
+  for (const int64_t* given : {strides, row_major}) {
+    smelt_tensor* t = smelt_tensor_borrow(data, sizeof data, SMELT_FLOAT32, 2, sizes, given, 0);
+    smelt_array a;
+    ASSERT_EQ(smelt_tensor_describe(t, &a), SMELT_OK);
+    EXPECT_EQ(a.flags, given == row_major ? SMELT_ARRAY_ROW_MAJOR : 0u);
+    EXPECT_EQ(a.strides[0], given[0]);
+    smelt_tensor_release(t);
+  }
+}
+
 TEST(DLPackTest, EmptyAndScalarTensorsAreTaken) {
   Unversioned scalar({});
   smelt_tensor* t = nullptr;

@@ -47,6 +47,17 @@ smelt_status Guarded(const Body& body) noexcept {
 // A tensor of this geometry over a storage. Fails unless it lies inside.
 bool MakeGeometry(int dtype, int rank, const int64_t* sizes, const int64_t* strides, int64_t offset, int64_t bytes,
                   Geometry* out);
+// Returns whether the strides are those that a tensor of these sizes has in memory of its own. A contiguous tensor may
+// have others where a size is 0 or 1.
+inline bool HasRowMajorStrides(const Tensor& t) {
+  int64_t step = 1;
+  for (int d = t.rank() - 1; d >= 0; --d) {
+    if (t.strides()[d] != step) return false;
+    step *= std::max<int64_t>(t.sizes()[d], 1);
+  }
+  return true;
+}
+
 // Fills in what both sides know of a struct that begins with its size.
 template <typename T>
 smelt_status FillIn(const T& full, T* out) {

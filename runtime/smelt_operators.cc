@@ -70,7 +70,7 @@ class CallArguments {
       a.offset = t.offset();
       a.dtype = static_cast<int32_t>(t.dtype());
       a.rank = t.rank();
-      a.flags = (writes ? 0 : SMELT_ARRAY_READ_ONLY) | (t.geometry().IsContiguous() ? SMELT_ARRAY_ROW_MAJOR : 0);
+      a.flags = (writes ? 0 : SMELT_ARRAY_READ_ONLY) | (HasRowMajorStrides(t) ? SMELT_ARRAY_ROW_MAJOR : 0);
       out.kind = SMELT_KIND_ARRAY;
       out.value.array = &a;
       arrays_.push_back(std::move(named));
