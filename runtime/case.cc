@@ -123,7 +123,11 @@ class CaseRunner {
   absl::StatusOr<CaseReport> Run() {
     SMELT_ASSIGN_OR_RETURN(file_, SafetensorsFile::Read(path_));
     auto it = file_->metadata().find("smelt.case");
-    if (it == file_->metadata().end()) return Bad(path_, "no metadata \"smelt.case\"");
+    if (it == file_->metadata().end()) {
+      return Bad(path_,
+                 "not a recorded case: it has no metadata \"smelt.case\" (docs/case_files.md); arguments alone are for "
+                 "--inputs, a state for --state-in");
+    }
     SMELT_ASSIGN_OR_RETURN(doc_, ParseJsonText(it->second, absl::StrCat(path_, ": smelt.case")));
     if (!doc_.is_object() || !doc_.contains("calls") || !doc_["calls"].is_array())
       return Bad(path_, "a list \"calls\" expected");

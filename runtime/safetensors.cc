@@ -65,13 +65,18 @@ absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Read(const std
 
 absl::Status SafetensorsFile::Parse(const std::string& path) {
   path_ = path;
-  SMELT_ASSIGN_OR_RETURN(data_, ReadFile(path));
+  auto read = ReadFile(path);
+  // A folder or a pipe is a file of the wrong kind, as one with other contents is.
+  if (absl::IsInvalidArgument(read.status())) return absl::DataLossError(read.status().message());
+  SMELT_RETURN_IF_ERROR(read.status());
+  data_ = *std::move(read);
   const std::string& data = data_;
   auto bad = [&](absl::string_view what) { return absl::DataLossError(absl::StrCat(path, ": ", what)); };
   if (absl::StartsWith(data, "\x93NUMPY"))
     return bad("a .npy file of NumPy, not a safetensors file (safetensors.numpy.save_file writes one)");
   if (absl::StartsWith(data, "PK\x03\x04"))
     return bad("a zip archive such as .npz or .pt, not a safetensors file (safetensors.torch.save_file writes one)");
+  if (absl::StartsWith(data, "SMELTBND")) return bad("a bundle (.smb), not a safetensors file");
   if (data.size() < 8) return bad("not a safetensors file: shorter than its header's length");
   uint64_t header = 0;
   std::memcpy(&header, data.data(), 8);

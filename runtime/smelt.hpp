@@ -141,8 +141,10 @@ class Tensor {
   // Throws unless the elements are of this type.
   template <typename T>
   T* data() const {
-    if (dtype() != detail::DTypeOf<std::remove_const_t<T>>::value) {
-      throw Error(SMELT_INVALID_ARGUMENT, std::string("the tensor is of ") + smelt_dtype_name(dtype()));
+    constexpr smelt_dtype expected = detail::DTypeOf<std::remove_const_t<T>>::value;
+    if (dtype() != expected) {
+      throw Error(SMELT_INVALID_ARGUMENT, std::string("the tensor is of ") + smelt_dtype_name(dtype()) +
+                                              ", and data<T>() asks for " + smelt_dtype_name(expected));
     }
     return static_cast<T*>(data());
   }

@@ -1,5 +1,6 @@
 #include "smelt/runtime/state_file.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <utility>
@@ -19,6 +20,27 @@ namespace {
 
 absl::StatusOr<Tensor> OnHost(const Tensor& t) {
   return t.device().is_cpu() ? absl::StatusOr<Tensor>(t) : t.CopyTo(Device::Cpu());
+}
+
+// A few names in quotes, and how many more there are.
+std::string ListOf(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 6;
+  std::string out;
+  for (size_t i = 0; i < std::min(names.size(), kShown); ++i)
+    absl::StrAppend(&out, i > 0 ? ", " : "", "\"", names[i], "\"");
+  if (names.size() > kShown) absl::StrAppend(&out, " and ", names.size() - kShown, " more");
+  return names.empty() ? "no tensors" : out;
+}
+
+// Says which tensors a file of states has, and which this one has.
+std::string Expected(const Program& program, const SafetensorsFile& file) {
+  std::vector<std::string> wanted, present;
+  for (const StateInfo& s : program.states()) {
+    if (s.is_mutated) wanted.push_back(s.name);
+  }
+  for (const auto& [name, entry] : file.entries()) present.push_back(name);
+  return absl::StrCat("every state that calls write expected: ", ListOf(wanted), "; the file ",
+                      file.metadata().contains("smelt.case") ? "is a recorded case and " : "", "has ", ListOf(present));
 }
 
 }  // namespace
@@ -71,7 +93,8 @@ absl::Status LoadStates(const Program& program, Instance& instance, const std::s
     const StateInfo& info = program.states()[i];
     if (!info.is_mutated) continue;
     if (!file->entries().contains(info.name))
-      return absl::InvalidArgumentError(absl::StrCat(path, ": it has no state \"", info.name, "\""));
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": it has no state \"", info.name, "\"; ", Expected(program, *file)));
     SMELT_ASSIGN_OR_RETURN(Tensor value, file->ReadTensor(info.name));
     const Tensor state = instance.state(static_cast<int>(i));
     SMELT_RETURN_IF_ERROR(Annotate(CheckStateFits(state, info.name, value), path));

@@ -1,6 +1,7 @@
 #include "smelt/tools/command_main.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -42,6 +43,9 @@ int FinishStandardOutput(const char* name, int code) {
   errno = 0;
   const bool failed = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
   if (!failed || code != kExitOk) return code;
+  pollfd out = {STDOUT_FILENO, POLLOUT, 0};
+  if (poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0)
+    return kExitCannotWrite;  // a pipe whose reader has seen enough: smelt inspect m.smb | head
   std::fprintf(stderr, "%s: cannot write to standard output%s%s\n", name, errno == 0 ? "" : ": ",
                errno == 0 ? "" : std::strerror(errno));
   return kExitCannotWrite;

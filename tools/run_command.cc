@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
@@ -16,6 +17,7 @@
 #include "smelt/runtime/case.h"
 #include "smelt/runtime/json_text.h"
 #include "smelt/runtime/program.h"
+#include "smelt/runtime/safetensors.h"
 #include "smelt/runtime/state_file.h"
 #include "smelt/tools/call_arguments.h"
 #include "smelt/tools/command_line.h"
@@ -46,6 +48,16 @@ absl::StatusOr<Datum> OnHost(const Datum& value) {
   const Tensor whole(t.storage(), DType::kUInt8, Geometry::Contiguous({t.storage()->bytes()}));
   SMELT_ASSIGN_OR_RETURN(const Tensor copy, whole.CopyTo(Device::Cpu()));
   return Datum(Tensor(copy.storage(), t.dtype(), t.geometry()));
+}
+
+// The file that the case says it was recorded of; "" if it does not say.
+std::string ModelOfCase(const std::string& path) {
+  const auto file = SafetensorsFile::Read(path);
+  if (!file.ok() || !(*file)->metadata().contains("smelt.case")) return "";
+  const auto j = ParseJsonText((*file)->metadata().at("smelt.case"), path);
+  return j.ok() && j->is_object() && j->contains("model") && (*j)["model"].is_string()
+             ? (*j)["model"].get<std::string>()
+             : "";
 }
 
 int RunTheCase(const std::shared_ptr<const Program>& program, const CommandLine& line, Progress& progress, int repeat) {
@@ -87,6 +99,13 @@ int RunTheCase(const std::shared_ptr<const Program>& program, const CommandLine&
     for (const CaseFailure& f : report->failures)
       std::printf("call %d: %s: %s\n", f.call, f.where.c_str(), f.what.c_str());
     std::printf("%s; median %.3f ms\n", report->ok ? "ok" : "DIFFERENT", report->median_ms);
+  }
+  if (!report->ok && program->method_names().size() == 1) {
+    const std::string recorded = ModelOfCase(line.Get("case"));
+    if (!recorded.empty() && std::filesystem::path(recorded).stem() != program->model_name()) {
+      std::fprintf(stderr, "smelt run: warning: %s was recorded of %s, and the bundle's model is %s\n",
+                   line.Get("case").c_str(), Printable(recorded).c_str(), Printable(program->model_name()).c_str());
+    }
   }
   return report->ok ? kExitOk : kExitDifferent;
 }

@@ -68,12 +68,17 @@ std::string Beginning(const std::string& path) {
   return file.ok() ? std::string(file->text().substr(0, 8)) : "";
 }
 
-// A name that a file in a folder can have, whatever the bundle calls it.
+// A name that a file in a folder can have, whatever the bundle calls it. Letters of other alphabets stay.
 std::string FileName(absl::string_view name) {
+  constexpr size_t kMostBytes = 200;
+  const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
+  size_t end = std::min(name.size(), kMostBytes);
+  while (end < name.size() && end > 0 && (static_cast<unsigned char>(name[end]) & 0xc0) == 0x80)
+    --end;  // in a character
   std::string out;
-  for (char c : name.substr(0, 200)) {
+  for (char c : name.substr(0, end)) {
     const bool plain = absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '.';
-    out.push_back(plain ? c : '_');
+    out.push_back(plain || !is_ascii(c) ? c : '_');
   }
   if (out.empty() || out[0] == '.') out.insert(0, "_");
   return out;
@@ -139,6 +144,9 @@ absl::StatusOr<NamedTensors> ReadTensors(const std::string& path) {
   if (absl::IsDataLoss(file.status()))
     return absl::DataLossError(absl::StrCat(file.status().message(), "; ", kTensorFiles));
   SMELT_RETURN_IF_ERROR(file.status());
+  if ((*file)->metadata().contains("smelt.case"))
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": a recorded case, not arguments; --case=", path, " runs it"));
   for (const auto& [name, entry] : (*file)->entries()) out.tensors.emplace(name, (*file)->ReadTensor(name));
   return out;
 }

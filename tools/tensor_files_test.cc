@@ -115,10 +115,12 @@ TEST(TensorFilesTest, ResultsAreWrittenInTheFormOfTheirPath) {
 }
 
 TEST(TensorFilesTest, NoNameOfABundleLeavesTheFolder) {
-  ASSERT_TRUE(WriteResults(Path("safe/"), {{"../../etc/x", Ints({1})}, {"", Ints({2})}, {"a\n", Ints({3})}}, "").ok());
+  ASSERT_TRUE(WriteResults(Path("safe/"),
+                           {{"../../etc/x", Ints({1})}, {"", Ints({2})}, {"a\n", Ints({3})}, {"größe", Ints({4})}}, "")
+                  .ok());
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(Path("safe"))) names.push_back(entry.path().filename());
-  EXPECT_THAT(names, testing::UnorderedElementsAre("_.._.._etc_x.npy", "_.npy", "a_.npy"));
+  EXPECT_THAT(names, testing::UnorderedElementsAre("_.._.._etc_x.npy", "_.npy", "a_.npy", "größe.npy"));
 }
 
 }  // namespace
