@@ -61,7 +61,8 @@ constexpr char kStyle[] =
     "th{border-bottom:2px solid #888}td.n,th.n{text-align:right;white-space:nowrap}"
     "code{font-size:12px;overflow-wrap:anywhere}"
     ".converted,.bundle{color:#176f2c}.skipped{color:#555}.failed{color:#b3261e;font-weight:600}"
-    "td{overflow-wrap:anywhere}:root{color-scheme:light dark}"
+    "td,p{overflow-wrap:anywhere}td:first-child{min-width:9em}td.converted,td.skipped{white-space:nowrap}"
+    "@media(max-width:60em){table{display:block;overflow-x:auto}}:root{color-scheme:light dark}"
     "@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}th,td{border-color:#444}"
     ".converted,.bundle{color:#7bc98f}.skipped{color:#aaa}.failed{color:#f2877f}}";
 
@@ -195,8 +196,8 @@ std::string RenderReport(const ReportInfo& info, const std::vector<ReportModel>&
 
   absl::StrAppend(
       &out,
-      "<h2>Models</h2>\n<table id=\"models\"><thead><tr><th>model</th><th>status</th><th class=\"n\">model</th>"
-      "<th class=\"n\">bundle</th><th class=\"n\">kernels</th><th class=\"n\">shared kernels</th>",
+      "<h2>Models</h2>\n<table id=\"models\"><thead><tr><th>model</th><th>status</th><th class=\"n\">model size</th>"
+      "<th class=\"n\">bundle size</th><th class=\"n\">kernels</th><th class=\"n\">shared kernels</th>",
       targeted ? "<th>targets</th>" : "", timed ? "<th class=\"n\">ms</th>" : "", "</tr></thead><tbody>\n");
   for (const ReportModel& m : models) {
     const auto shared = std::count_if(m.kernels.begin(), m.kernels.end(),
