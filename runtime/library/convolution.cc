@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/runtime/library/halves.h"
+#include "smelt/runtime/library/implementation.h"
 #include "smelt/runtime/library/onednn.h"
 #include "smelt/runtime/library/scratch.h"
 
@@ -254,13 +255,36 @@ class ConvertedOp : public PreparedOp {
   std::unique_ptr<PreparedOp> op_;
 };
 
-// Returns null if neither loops of sums nor oneDNN can compute it.
-std::unique_ptr<PreparedOp> MakeFastConvolution(const LibraryRequest& r, const ConvParams& p, PackedWeights* packed) {
-  if (IsPointwise(r, p)) return MakePointwiseConvolution(r);
-  if (IsBetterSummed(r, p)) return MakeGroupedConvolution(r, p);
-  if (HasOnednn()) return MakeDnnlConvolution(r, p, packed);
-  return r.outputs[0].dtype == DType::kFloat32 ? MakeGemmConvolution(r, p) : nullptr;
-}
+struct Call {
+  const LibraryRequest& r;
+  const ConvParams& p;
+  PackedWeights* packed;
+};
+using Convolution = Implementation<Call>;
+
+MakeResult MakeGrouped(const Call& c) { return MakeGroupedConvolution(c.r, c.p); }
+MakeResult MakeGemm(const Call& c) { return MakeGemmConvolution(c.r, c.p); }
+
+// Convolutions of the operands as they are.
+constexpr Convolution kDirect[] = {
+    {"rows of a matrix",
+     [](const Call& c) -> const char* {
+       return IsPointwise(c.r, c.p) ? nullptr : "it is not float32 with one tap and few channels";
+     },
+     [](const Call& c) -> MakeResult { return MakePointwiseConvolution(c.r); }},
+    {"sums",
+     [](const Call& c) -> const char* {
+       return IsBetterSummed(c.r, c.p) ? nullptr : "it is not float32 with few channels in a group";
+     },
+     MakeGrouped},
+    {"oneDNN", [](const Call&) -> const char* { return HasOnednn() ? nullptr : "it is not installed"; },
+     [](const Call& c) -> MakeResult { return MakeDnnlConvolution(c.r, c.p, c.packed); }},
+    {"matrix products",
+     [](const Call& c) -> const char* {
+       return HasOnednn() ? "there is oneDNN" : c.r.outputs[0].dtype != DType::kFloat32 ? "it is not float32" : nullptr;
+     },
+     MakeGemm},
+};
 
 // Returns the same convolution in the dims for which there is faster code; null if they are those of the request. Spatial
 // dims in which nothing happens, one element and one tap that meets it, are dropped: a kernel of k by 1 on a column is
@@ -307,6 +331,50 @@ std::optional<LibraryRequest> InBetterDims(const LibraryRequest& r, const ConvPa
   return less;
 }
 
+// Returns null if none of kDirect computes `inner`, which is the request in another dtype or layout.
+MakeResult MakeConverted(const Call& c, LibraryRequest inner) {
+  MakeResult op = MakeFirst<Call>(kDirect, {inner, c.p, c.packed}, "");
+  if (absl::IsUnimplemented(op.status())) return std::unique_ptr<PreparedOp>();
+  if (!op.ok()) return op;
+  std::string chosen = (*op)->implementation();
+  auto converted = std::make_unique<ConvertedOp>(c.r, std::move(inner), *std::move(op));
+  converted->set_implementation(std::move(chosen));
+  return std::unique_ptr<PreparedOp>(std::move(converted));
+}
+
+const char* WhyNotConverted(const Call& c, const LibraryRequest& inner, const char* is_same) {
+  const DType t = c.r.outputs[0].dtype;
+  return !IsFloating(t) ? "it is not floating point" : inner == c.r ? is_same : nullptr;
+}
+
+constexpr Convolution kConvolutions[] = {
+    kDirect[0],
+    kDirect[1],
+    kDirect[2],
+    kDirect[3],
+    {"sums of float64",
+     [](const Call& c) -> const char* {
+       return c.r.outputs[0].dtype != DType::kFloat64               ? "it is not float64"
+              : c.p.transposed                                      ? "it is transposed"
+              : c.r.outputs[0].sizes[1] > kFewPerGroup * c.p.groups ? "there are many channels in a group"
+                                                                    : nullptr;
+     },
+     MakeGrouped},
+    {"matrix products of float64",
+     [](const Call& c) -> const char* {
+       return c.r.outputs[0].dtype != DType::kFloat64 ? "it is not float64" : nullptr;
+     },
+     MakeGemm},
+    {"dense copies",
+     [](const Call& c) { return WhyNotConverted(c, ConvertedOp::Spread(c.r), "no operand is expanded"); },
+     [](const Call& c) { return MakeConverted(c, ConvertedOp::Spread(c.r)); }},
+    {"copies in float32",
+     [](const Call& c) { return WhyNotConverted(c, ConvertedOp::Inner(c.r), "the operands are dense float32"); },
+     [](const Call& c) { return MakeConverted(c, ConvertedOp::Inner(c.r)); }},
+    {"loops", [](const Call&) -> const char* { return nullptr; },
+     [](const Call& c) -> MakeResult { return std::make_unique<NaiveConvolution>(c.r, c.p); }},
+};
+
 class NothingToDo : public PreparedOp {
  public:
   absl::Status Run(const LibraryContext&, absl::Span<char* const>, absl::Span<char* const>) const override {
@@ -332,19 +400,7 @@ MakeResult MakeConvolution(const LibraryRequest& r, PackedWeights* packed) {
     return std::unique_ptr<PreparedOp>(new NaiveConvolution(r, std::move(p)));
   }
   if (const std::optional<LibraryRequest> less = InBetterDims(r, p)) return MakeConvolution(*less, packed);
-  if (auto op = MakeFastConvolution(r, p, packed)) return op;
-  const DType t = r.outputs[0].dtype;
-  if (t == DType::kFloat64) {
-    const bool few = !p.transposed && r.outputs[0].sizes[1] <= kFewPerGroup * p.groups;
-    return few ? MakeGroupedConvolution(r, p) : MakeGemmConvolution(r, p);
-  }
-  for (LibraryRequest inner : {ConvertedOp::Spread(r), ConvertedOp::Inner(r)}) {
-    if (!IsFloating(t) || inner == r) continue;
-    if (auto op = MakeFastConvolution(inner, p, packed)) {
-      return std::unique_ptr<PreparedOp>(new ConvertedOp(r, std::move(inner), std::move(op)));
-    }
-  }
-  return std::unique_ptr<PreparedOp>(new NaiveConvolution(r, std::move(p)));
+  return MakeFirst<Call>(kConvolutions, {r, p, packed}, "convolution");
 }
 
 }  // namespace smelt::library_internal

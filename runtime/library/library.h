@@ -117,6 +117,14 @@ class PreparedOp {
                            absl::Span<char* const> outputs) const = 0;
   // If 0, a listener gets no parts. Otherwise a successful run reports each element of the first output once.
   virtual int64_t PartUnit() const { return 0; }
+
+  // Names the implementation that was chosen, and why those before it in the operator's list do not apply: "tiles
+  // (rows: the product is not small)". Empty for operators that have one.
+  const std::string& implementation() const { return implementation_; }
+  void set_implementation(std::string text) { implementation_ = std::move(text); }
+
+ private:
+  std::string implementation_;
 };
 
 class Library {

@@ -1,9 +1,13 @@
 // "matmul": c[.., M, N] = alpha * (a[.., M, K] @ b[.., K, N]) + beta * bias. c may be float32 for halves, and int32 for
 // int8.
+#include <memory>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/runtime/library/gemv.h"
+#include "smelt/runtime/library/implementation.h"
 #include "smelt/runtime/library/library.h"
 #include "smelt/runtime/library/matmul_problem.h"
 
@@ -47,26 +51,47 @@ class EmptyMatmul : public PreparedOp {
   double beta_;
 };
 
+struct Call {
+  const LibraryRequest& r;
+  const MatmulProblem& p;
+  PackedWeights* packed;
+};
+
+MakeResult MakeTiles(const Call& c) { return MakeTiledMatmul(c.p, c.r.outputs[0].IsDense(), c.packed); }
+MakeResult MakeRows(const Call& c) { return MakeDirectMatmul(c.p); }
+
+constexpr Implementation<Call> kProducts[] = {
+    {"nothing to multiply",
+     [](const Call& c) -> const char* {
+       return c.r.outputs[0].NumElements() == 0 || c.p.k == 0 ? nullptr : "there are products";
+     },
+     [](const Call& c) -> MakeResult { return std::make_unique<EmptyMatmul>(c.r, c.p.beta); }},
+    // Before the tiles: the overhead of a library call exceeds the time of the multiplications.
+    {"rows, of a small product",
+     [](const Call& c) -> const char* {
+       return c.p.dtype != DType::kFloat32 ? "it is not float32"
+              : c.p.m <= kGemvRows         ? "there are few rows"
+              : !IsSmallMatmul(c.p)        ? "the product is not small"
+                                           : nullptr;
+     },
+     MakeRows},
+    {"tiles",
+     [](const Call& c) -> const char* {
+       const DType t = c.p.dtype;
+       if (t == DType::kFloat32 || t == DType::kFloat16 || t == DType::kBFloat16) return nullptr;
+       if (t != DType::kInt8 || c.p.out_dtype != DType::kInt32) return "it is neither floating point nor int8 to int32";
+       return HasExactInt8(c.p) ? nullptr : "oneDNN on this machine does not add such products of int8 exactly";
+     },
+     MakeTiles},
+    {"rows", [](const Call& c) -> const char* { return c.p.dtype == DType::kBool ? "bool has no products" : nullptr; },
+     MakeRows},
+};
+
 }  // namespace
 
 MakeResult MakeMatmul(const LibraryRequest& r, PackedWeights* packed) {
-  SMELT_ASSIGN_OR_RETURN(MatmulProblem p, UnderstandMatmul(r));
-  const OperandShape& c = r.outputs[0];
-  if (c.NumElements() == 0 || p.k == 0) return std::unique_ptr<PreparedOp>(new EmptyMatmul(r, p.beta));
-  if (p.dtype == DType::kFloat32 && p.m > kGemvRows && IsSmallMatmul(p)) return MakeDirectMatmul(std::move(p));
-  switch (p.dtype) {
-    case DType::kFloat32:
-    case DType::kFloat16:
-    case DType::kBFloat16:
-      return MakeTiledMatmul(std::move(p), c.IsDense(), packed);
-    case DType::kBool:
-      return absl::UnimplementedError("matmul of bool");
-    case DType::kInt8:
-      if (p.out_dtype == DType::kInt32 && HasExactInt8(p)) return MakeTiledMatmul(std::move(p), c.IsDense(), packed);
-      [[fallthrough]];
-    default:
-      return MakeDirectMatmul(std::move(p));
-  }
+  SMELT_ASSIGN_OR_RETURN(const MatmulProblem p, UnderstandMatmul(r));
+  return MakeFirst<Call>(kProducts, {r, p, packed}, absl::StrCat("matmul of ", Name(p.dtype)));
 }
 
 }  // namespace smelt::library_internal

@@ -13,6 +13,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/float16.h"
 #include "smelt/runtime/library/at_best_level.h"
+#include "smelt/runtime/library/implementation.h"
 #include "smelt/runtime/library/library.h"
 #include "smelt/runtime/library/order.h"
 
@@ -71,6 +72,7 @@ class LineOp : public PreparedOp {
     if (op->indices_.present && op->indices_.dtype != DType::kInt64) {
       return absl::InvalidArgumentError(absl::StrCat(r.op, ": the indices are not int64"));
     }
+    if (kind == Kind::kSort || kind == Kind::kTopK) return MakeFirst<LineOp>(Orders(), *op, r.op);
     return std::unique_ptr<PreparedOp>(std::move(op));
   }
 
@@ -108,6 +110,34 @@ class LineOp : public PreparedOp {
   }
 
  private:
+  // The ways to find the first `keep_` elements of a line in order. They load one more if it may equal the last.
+  static absl::Span<const Implementation<LineOp>> Orders() {
+    static constexpr Implementation<LineOp> kOrders[] = {
+        {"PyTorch's selection",
+         [](const LineOp& op) -> const char* {
+           return op.kind_ == Kind::kTopK && !op.sorted_ ? nullptr : "the result is sorted";
+         },
+         WithLoad<&LineOp::LoadAsPyTorchMoves>},
+        {"minimum",
+         [](const LineOp& op) -> const char* { return op.keep_ == 1 ? nullptr : "several elements are kept"; },
+         WithLoad<&LineOp::LoadFirst>},
+        {"heap",
+         [](const LineOp& op) -> const char* {
+           return op.keep_ <= op.length_ / 16 ? nullptr : "more than a sixteenth of a line is kept";
+         },
+         WithLoad<&LineOp::LoadLeast>},
+        {"sorting", [](const LineOp&) -> const char* { return nullptr; }, WithLoad<&LineOp::LoadAll>},
+    };
+    return kOrders;
+  }
+  using Load = void (LineOp::*)(const char* in, int64_t step, std::vector<Keyed>* first) const;
+  template <Load load>
+  static MakeResult WithLoad(const LineOp& described) {
+    auto op = std::make_unique<LineOp>(described);
+    op->load_ = load;
+    return std::unique_ptr<PreparedOp>(std::move(op));
+  }
+
   // Picks one element of a line. Returns false if it is not known which one.
   bool Pick(const char* in, char* values, char* indices) const {
     thread_local std::vector<Keyed> entries;
@@ -132,16 +162,7 @@ class LineOp : public PreparedOp {
     thread_local std::vector<Keyed> entries;
     const int item = ItemSize(in_.dtype);
     const int64_t step = in_.strides[dim_] * item;
-    if (kind_ == Kind::kTopK && !sorted_) {
-      LoadAsPyTorchMoves(in, step, &entries);
-    } else if (keep_ == 1) {
-      LoadFirst(in, step, &entries);
-    } else if (keep_ <= length_ / 16) {
-      LoadLeast(in, step, keep_ + 1, &entries);
-    } else {
-      LoadKeys(in, step, length_, in_.dtype, descending_, &entries);
-      SortByKey(&entries);
-    }
+    (this->*load_)(in, step, &entries);
     if (kind_ == Kind::kTopK && sorted_ && HasTies(entries)) LoadAsPyTorchMoves(in, step, &entries);
     const auto store = [&](auto zero) { Store<decltype(zero)>(entries, in, values, indices); };
     if (item == 1) return store(uint8_t{});
@@ -170,6 +191,12 @@ class LineOp : public PreparedOp {
         std::memcpy(indices + i * indices_.strides[dim_] * 8, &first[static_cast<size_t>(i)].index, 8);
       }
     }
+  }
+
+  // Loads all elements of a line in order.
+  void LoadAll(const char* in, int64_t step, std::vector<Keyed>* first) const {
+    LoadKeys(in, step, length_, in_.dtype, descending_, first);
+    SortByKey(first);
   }
 
   // Returns whether the order leaves open which elements are the first `keep_`, or their order.
@@ -205,8 +232,9 @@ class LineOp : public PreparedOp {
     });
   }
 
-  // Loads the first `count` elements of a line in order, while they are few: as a heap with the last one on top.
-  void LoadLeast(const char* in, int64_t step, int64_t count, std::vector<Keyed>* least) const {
+  // Loads one element more than are kept, in order, while they are few: as a heap with the last one on top.
+  void LoadLeast(const char* in, int64_t step, std::vector<Keyed>* least) const {
+    const int64_t count = keep_ + 1;
     LoadKeys(in, step, count, in_.dtype, descending_, least);
     std::make_heap(least->begin(), least->end());
     const uint64_t flip = descending_ ? ~uint64_t{0} : 0;
@@ -259,6 +287,7 @@ class LineOp : public PreparedOp {
 
   OperandShape in_, values_, indices_;
   Kind kind_ = Kind::kSort;
+  Load load_ = nullptr;
   int dim_ = 0;
   int64_t length_ = 0, keep_ = 0, k_ = 0;
   bool descending_ = false, sorted_ = true;
@@ -275,27 +304,64 @@ class SearchSorted : public PreparedOp {
 
   absl::Status Run(const LibraryContext& context, absl::Span<char* const> inputs,
                    absl::Span<char* const> outputs) const override {
+    if (values_.NumElements() == 0) return absl::OkStatus();
+    return (this->*run_)(context, inputs, outputs);
+  }
+
+  static absl::Span<const Implementation<SearchSorted>> Searches() {
+    static constexpr Implementation<SearchSorted> kSearches[] = {
+        {"several at a time", [](const SearchSorted& op) { return op.WhyNotDense(); },
+         [](const SearchSorted& op) {
+           return op.values_.dtype == DType::kFloat32   ? With<&SearchSorted::RunDense<float>>(op)
+                  : op.values_.dtype == DType::kFloat64 ? With<&SearchSorted::RunDense<double>>(op)
+                                                        : With<&SearchSorted::RunDense<int64_t>>(op);
+         }},
+        {"one by one", [](const SearchSorted&) -> const char* { return nullptr; }, With<&SearchSorted::RunStrided>},
+    };
+    return kSearches;
+  }
+
+ private:
+  using RunMember = absl::Status (SearchSorted::*)(const LibraryContext&, absl::Span<char* const>,
+                                                   absl::Span<char* const>) const;
+  template <RunMember run>
+  static MakeResult With(const SearchSorted& described) {
+    auto op = std::make_unique<SearchSorted>(described);
+    op->run_ = run;
+    return std::unique_ptr<PreparedOp>(std::move(op));
+  }
+
+  static constexpr int64_t kStep = 4096;  // values that a thread searches at a time
+
+  const char* WhyNotDense() const {
+    if (sorter_.present) return "there is a sorter";
+    if (!sorted_.IsDense() || !values_.IsDense() || !out_.IsDense()) return "an operand is not dense";
+    if (sorted_.dtype != values_.dtype) return "the dtypes differ";
+    if (out_.dtype != DType::kInt64) return "the places are not int64";
+    const DType t = values_.dtype;
+    if (t != DType::kFloat32 && t != DType::kFloat64 && t != DType::kInt64)
+      return "it is neither float32, float64 nor int64";
+    return nullptr;
+  }
+
+  template <typename T>
+  absl::Status RunDense(const LibraryContext& context, absl::Span<char* const> inputs,
+                        absl::Span<char* const> outputs) const {
     const int64_t n = values_.NumElements();
-    if (n == 0) return absl::OkStatus();
-    const int64_t step = 4096;
-    if (!sorter_.present && sorted_.IsDense() && sorted_.dtype == values_.dtype && values_.IsDense() &&
-        out_.IsDense() && out_.dtype == DType::kInt64) {
-      const auto run = [&](auto zero) {
-        using T = decltype(zero);
-        const bool in_order = IsInOrder(reinterpret_cast<const T*>(inputs[0]), n);
-        context.For((n + step - 1) / step, [&](int64_t chunk) {
-          Dense<T>(reinterpret_cast<const T*>(inputs[0]), reinterpret_cast<const T*>(inputs[1]), chunk * step,
-                   std::min(n, (chunk + 1) * step), in_order, reinterpret_cast<int64_t*>(outputs[0]));
-        });
-        return absl::OkStatus();
-      };
-      if (values_.dtype == DType::kFloat32) return run(float{});
-      if (values_.dtype == DType::kFloat64) return run(double{});
-      if (values_.dtype == DType::kInt64) return run(int64_t{});
-    }
+    const bool in_order = IsInOrder(reinterpret_cast<const T*>(inputs[0]), n);
+    context.For((n + kStep - 1) / kStep, [&](int64_t chunk) {
+      Dense<T>(reinterpret_cast<const T*>(inputs[0]), reinterpret_cast<const T*>(inputs[1]), chunk * kStep,
+               std::min(n, (chunk + 1) * kStep), in_order, reinterpret_cast<int64_t*>(outputs[0]));
+    });
+    return absl::OkStatus();
+  }
+
+  absl::Status RunStrided(const LibraryContext& context, absl::Span<char* const> inputs,
+                          absl::Span<char* const> outputs) const {
+    const int64_t n = values_.NumElements();
     std::atomic<bool> bad_sorter = false;
-    context.For((n + step - 1) / step, [&](int64_t chunk) {
-      for (int64_t i = chunk * step; i < std::min(n, (chunk + 1) * step); ++i) {
+    context.For((n + kStep - 1) / kStep, [&](int64_t chunk) {
+      for (int64_t i = chunk * kStep; i < std::min(n, (chunk + 1) * kStep); ++i) {
         int64_t rest = i, value_at = 0, out_at = 0, row = 0, sorter_row = 0;
         for (int d = values_.rank() - 1; d >= 0; --d) {
           const int64_t x = rest % values_.sizes[d];
@@ -329,7 +395,6 @@ class SearchSorted : public PreparedOp {
                       : absl::OkStatus();
   }
 
- private:
   // Searches values [begin, end), each row's in its row of `sorted`, or all in the only row.
   template <typename T>
   void Dense(const T* sorted, const T* values, int64_t begin, int64_t end, bool in_order, int64_t* out) const {
@@ -399,6 +464,7 @@ class SearchSorted : public PreparedOp {
 
   OperandShape sorted_, values_, sorter_, out_;
   bool right_;
+  RunMember run_ = nullptr;
 };
 
 }  // namespace
@@ -443,7 +509,8 @@ MakeResult MakeSearchSorted(const LibraryRequest& r, PackedWeights*) {
     for (int d = 0; fits && d + 1 < sorted.rank(); ++d) fits = sorted.sizes[d] == values.sizes[d];
   }
   if (!fits) return absl::InvalidArgumentError("searchsorted: the operands do not fit each other");
-  return std::unique_ptr<PreparedOp>(new SearchSorted(sorted, values, sorter, out, r.ints[0] != 0));
+  const SearchSorted described(sorted, values, sorter, out, r.ints[0] != 0);
+  return MakeFirst<SearchSorted>(SearchSorted::Searches(), described, r.op);
 }
 
 absl::Span<const LibraryEntry> SortingOps() {

@@ -1,0 +1,57 @@
+// Ordered lists of the ways to compute an operator, each of which says why it does not apply.
+//
+//   constexpr Implementation<Product> kProducts[] = {
+//       {"rows", [](const Product& p) { return IsSmall(p) ? nullptr : "the product is not small"; }, MakeRows},
+//       {"tiles", [](const Product& p) { return HasTiles(p) ? nullptr : "tiles have other dtypes"; }, MakeTiles},
+//   };
+//   return MakeFirst<Product>(kProducts, product, "matmul of float32");   // tiles (rows: the product is not small)
+#ifndef SMELT_RUNTIME_LIBRARY_IMPLEMENTATION_H_
+#define SMELT_RUNTIME_LIBRARY_IMPLEMENTATION_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "smelt/runtime/library/library.h"
+
+namespace smelt::library_internal {
+
+template <typename Problem>
+struct Implementation {
+  const char* name;
+  // Returns why it does not apply, as the rest of "it does not apply, because"; null if it applies.
+  const char* (*why_not)(const Problem& p);
+  // Returns null if it turns out to have no code for this problem.
+  MakeResult (*make)(const Problem& p);
+};
+
+// Makes the first implementation that applies, and notes in it why those before do not. Returns kUnimplemented, which
+// says why for all of them, if none does; `what` names the call.
+template <typename Problem>
+MakeResult MakeFirst(absl::Span<const Implementation<Problem>> list, const Problem& p, absl::string_view what) {
+  std::string passed_over;
+  for (const Implementation<Problem>& way : list) {
+    const char* why_not = way.why_not(p);
+    if (why_not == nullptr) {
+      MakeResult op = way.make(p);
+      if (!op.ok()) return op;
+      if (*op != nullptr) {
+        const std::string& inner = (*op)->implementation();  // of an op that it prepares the operands for
+        (*op)->set_implementation(absl::StrCat(way.name, inner.empty() ? "" : " of ", inner,
+                                               passed_over.empty() ? "" : absl::StrCat(" (", passed_over, ")")));
+        return op;
+      }
+      why_not = "there is no code for these operands";
+    }
+    absl::StrAppend(&passed_over, passed_over.empty() ? "" : "; ", way.name, ": ", why_not);
+  }
+  return absl::UnimplementedError(absl::StrCat(what, ": ", passed_over));
+}
+
+}  // namespace smelt::library_internal
+
+#endif  // SMELT_RUNTIME_LIBRARY_IMPLEMENTATION_H_
