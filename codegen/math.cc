@@ -1,110 +1,115 @@
 #include "smelt/codegen/math.h"
 
-#include "smelt/codegen/math_emitter.h"
+#include "smelt/codegen/float_emitter.h"
+#include "smelt/codegen/math_exp.h"
+#include "smelt/codegen/math_log.h"
+#include "smelt/codegen/math_special.h"
+#include "smelt/codegen/math_trig.h"
+#include "smelt/codegen/remainders.h"
 
 namespace smelt {
 
-using llvm::Type;
 using llvm::Value;
 
-Value* MathEmitter::Emit(ScalarOp op, Value* x, Value* y) {
+namespace {
+
+// Emits functions that have versions for float; null for others.
+Value* EmitInType(FloatEmitter& e, ScalarOp op, Value* x, Value* y) {
+  const bool is_double = e.is_double();
   switch (op) {
     case ScalarOp::kRsqrt:
-      return Div(K(1), Sqrt(x));
+      return e.Div(e.K(1), e.Sqrt(x));
     case ScalarOp::kExp:
-      return Exp(x);
+      return Exponentials(e).Exp(x);
     case ScalarOp::kExp2:
-      return Exp2(x);
+      return Exponentials(e).Exp2(x);
     case ScalarOp::kExpm1:
-      return Expm1(x);
+      return Exponentials(e).Expm1(x);
     case ScalarOp::kLog:
-      return Log(x);
+      return Logarithms(e).Log(x);
     case ScalarOp::kLog1p:
-      return Log1p(x);
+      return Logarithms(e).Log1p(x);
     case ScalarOp::kTanh:
-      return Tanh(x);
+      return Exponentials(e).Tanh(x);
     case ScalarOp::kSigmoid:
-      return Sigmoid(x);
+      return Exponentials(e).Sigmoid(x);
     case ScalarOp::kErf:
-      return is_double_ ? Erf64(x) : Erf32(x);
+      return is_double ? SpecialFunctions(e).Erf64(x) : SpecialFunctions(e).Erf32(x);
     case ScalarOp::kErfinv:
-      return is_double_ ? Erfinv(x) : Erfinv32(x);
+      return is_double ? SpecialFunctions(e).Erfinv(x) : SpecialFunctions(e).Erfinv32(x);
     case ScalarOp::kNextAfter:
-      return NextAfter(x, y);
+      return Remainders(e).NextAfter(x, y);
     case ScalarOp::kSin:
     case ScalarOp::kCos:
     case ScalarOp::kTan:
-      if (!is_double_ && f_.fma) return SinCosTan32(op, x);
-      break;
+      return is_double     ? Trigonometry(e).SinCosTan64(op, x)
+             : e.has_fma() ? Trigonometry(e).SinCosTan32(op, x)
+                           : nullptr;
     case ScalarOp::kRemTrunc:
-      return is_double_ ? Fmod64(x, y) : Fmod32(x, y);
+      return is_double ? Remainders(e).Fmod64(x, y) : Remainders(e).Fmod32(x, y);
     case ScalarOp::kAsin:
     case ScalarOp::kAcos:
-      if (!is_double_) return ArcSine(op, x);
-      break;
+      return Trigonometry(e).ArcSine(op, x);
     case ScalarOp::kAtan:
-      if (!is_double_) return Atan(x);
-      break;
-    default:
-      break;
-  }
-  if (!is_double_) {
-    Type* wide = t_->getWithNewType(b_.getDoubleTy());
-    MathEmitter in_double(b_, f_, wide);
-    x = b_.CreateFPExt(x, wide);
-    if (y) y = b_.CreateFPExt(y, wide);
-    Value* r = op == ScalarOp::kPow      ? in_double.PowForFloat(x, y)
-               : op == ScalarOp::kLgamma ? in_double.LgammaForFloat(x)
-                                         : in_double.Emit(op, x, y);
-    return r ? b_.CreateFPTrunc(r, t_) : nullptr;
-  }
-  switch (op) {
-    case ScalarOp::kLog2:
-      return LogOf(x, kLog2e, 1);
-    case ScalarOp::kLog10:
-      return LogOf(x, 0.434294481903251827651128918917, 0.301029995663981195213738894724);
-    case ScalarOp::kSin:
-    case ScalarOp::kCos:
-    case ScalarOp::kTan:
-      return SinCosTan64(op, x);
-    case ScalarOp::kAsin:
-    case ScalarOp::kAcos:
-      return ArcSine(op, x);
-    case ScalarOp::kAtan:
-      return Atan(x);
-    case ScalarOp::kAtan2:
-      return Atan2(x, y);
-    case ScalarOp::kSinh:
-      return Sinh(x);
-    case ScalarOp::kCosh:
-      return Cosh(x);
-    case ScalarOp::kAsinh:
-      return Asinh(x);
-    case ScalarOp::kAcosh:
-      return Acosh(x);
-    case ScalarOp::kAtanh:
-      return Atanh(x);
-    case ScalarOp::kErfc:
-      return Erfc64(x);
-    case ScalarOp::kPow:
-      return Pow(x, y);
-    case ScalarOp::kHypot:
-      return Hypot(x, y);
-    case ScalarOp::kLgamma:
-      return Lgamma(x);
-    case ScalarOp::kDigamma:
-      return Digamma(x);
+      return Trigonometry(e).Atan(x);
     default:
       return nullptr;
   }
 }
 
+// Emits functions that are computed in double.
+Value* EmitInDouble(FloatEmitter& e, ScalarOp op, Value* x, Value* y) {
+  switch (op) {
+    case ScalarOp::kLog2:
+      return Logarithms(e).LogOf(x, kLog2e, 1);
+    case ScalarOp::kLog10:
+      return Logarithms(e).LogOf(x, 0.434294481903251827651128918917, 0.301029995663981195213738894724);
+    case ScalarOp::kAtan2:
+      return Trigonometry(e).Atan2(x, y);
+    case ScalarOp::kSinh:
+      return Exponentials(e).Sinh(x);
+    case ScalarOp::kCosh:
+      return Exponentials(e).Cosh(x);
+    case ScalarOp::kAsinh:
+      return Logarithms(e).Asinh(x);
+    case ScalarOp::kAcosh:
+      return Logarithms(e).Acosh(x);
+    case ScalarOp::kAtanh:
+      return Logarithms(e).Atanh(x);
+    case ScalarOp::kErfc:
+      return SpecialFunctions(e).Erfc64(x);
+    case ScalarOp::kPow:
+      return Logarithms(e).Pow(x, y);
+    case ScalarOp::kHypot:
+      return Remainders(e).Hypot(x, y);
+    case ScalarOp::kLgamma:
+      return SpecialFunctions(e).Lgamma(x);
+    case ScalarOp::kDigamma:
+      return SpecialFunctions(e).Digamma(x);
+    default:
+      return EmitInType(e, op, x, y);
+  }
+}
+
+}  // namespace
+
+// Functions that hot loops use have float versions; the others are computed in double and rounded, which makes them
+// nearly correctly rounded for float. No function calls anything outside the module.
 Value* EmitMath(llvm::IRBuilder<>& b, const CpuFeatures& features, ScalarOp op, Value* x, Value* y) {
-  return MathEmitter(b, features, x->getType()).Emit(op, x, y);
+  FloatEmitter e(b, features, x->getType());
+  if (e.is_double()) return EmitInDouble(e, op, x, y);
+  if (Value* r = EmitInType(e, op, x, y)) return r;
+  FloatEmitter wide = e.Wide();
+  x = b.CreateFPExt(x, wide.type());
+  if (y) y = b.CreateFPExt(y, wide.type());
+  Value* r = op == ScalarOp::kPow      ? Logarithms(wide).PowForFloat(x, y)
+             : op == ScalarOp::kLgamma ? SpecialFunctions(wide).LgammaForFloat(x)
+                                       : EmitInDouble(wide, op, x, y);
+  return r ? b.CreateFPTrunc(r, e.type()) : nullptr;
 }
 
 Value* EmitExpAtMostZero(llvm::IRBuilder<>& b, const CpuFeatures& features, Value* x) {
-  return MathEmitter(b, features, x->getType()).ExpAtMostZero(x);
+  return Exponentials(b, features, x->getType()).ExpAtMostZero(x);
 }
 
 Value* EmitCopySign(llvm::IRBuilder<>& b, Value* a, Value* sign) {
@@ -117,7 +122,7 @@ Value* EmitCopySign(llvm::IRBuilder<>& b, Value* a, Value* sign) {
 }
 
 Value* EmitExactFma(llvm::IRBuilder<>& b, const CpuFeatures& features, Value* x, Value* y, Value* z) {
-  return MathEmitter(b, features, x->getType()).ExactFma(x, y, z);
+  return FloatEmitter(b, features, x->getType()).ExactFma(x, y, z);
 }
 
 int MathCost(ScalarOp op) {

@@ -1,10 +1,10 @@
-// Exponentials, and functions made of them: sigmoid, tanh, sinh, cosh.
+#include "smelt/codegen/math_exp.h"
+
 #include <iterator>
 #include <vector>
 
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Intrinsics.h"
-#include "smelt/codegen/math_emitter.h"
 #include "smelt/codegen/math_tables.h"
 
 namespace smelt {
@@ -19,7 +19,7 @@ constexpr double kLowestExp32 = -104;
 
 }  // namespace
 
-void MathEmitter::ReduceLn2(Value* x, Value** n, Value** r) {
+void Exponentials::ReduceLn2(Value* x, Value** n, Value** r) {
   *n = Rint(Mul(x, K(kLog2e)));
   // The first part has few bits, so that its product with n is exact even without fma.
   const double high = is_double_ ? 0x1.62e42feep-1 : kLn2High32;
@@ -28,16 +28,16 @@ void MathEmitter::ReduceLn2(Value* x, Value** n, Value** r) {
   *r = Fma(*n, K(-low), *r);
 }
 
-void MathEmitter::RoundWithPower(Value* x, double c, int k, Value** n, Value** power) {
+void Exponentials::RoundWithPower(Value* x, double c, int k, Value** n, Value** power) {
   Value* shift = K(0x1.8p23 + 127 + k);
   Value* sum = c == 1 ? Add(x, shift) : Fma(x, K(c), shift);
   *n = Sub(sum, shift);
   *power = FromBits(b_.CreateShl(Bits(sum), mantissa_));
 }
 
-Value* MathEmitter::ExpTail(Value* r) { return is_double_ ? Poly2(r, kExp64) : Poly(r, kExp32); }
+Value* Exponentials::ExpTail(Value* r) { return is_double_ ? Poly2(r, kExp64) : Poly(r, kExp32); }
 
-Value* MathEmitter::ExpByScaling(Value* x) {
+Value* Exponentials::ExpByScaling(Value* x) {
   // 2^(n + r). log2 e is two floats: with one alone x * log2 e would be off by 1e-6 where x is far from 0.
   constexpr double kHigh = 0x1.715476p0, kLow = kLog2e - kHigh;
   Value* shift = K(0x1.8p23);
@@ -48,7 +48,7 @@ Value* MathEmitter::ExpByScaling(Value* x) {
   return Select(Lt(x, K(kLowestExp32)), K(0), scale);
 }
 
-Value* MathEmitter::ExpAtMostHuge(Value* x) {
+Value* Exponentials::ExpAtMostHuge(Value* x) {
   if (!is_double_ && ScalesByInstruction()) return ExpByScaling(x);
   Value *n, *r;
   const double lowest = is_double_ ? -746 : kLowestExp32;
@@ -61,7 +61,7 @@ Value* MathEmitter::ExpAtMostHuge(Value* x) {
   return Scale(Select(Lt(x, K(lowest)), K(0), sum), n);
 }
 
-Value* MathEmitter::ScaledExp(Value* r) {
+Value* Exponentials::ScaledExp(Value* r) {
   std::vector<double> c(std::begin(kExp32), std::end(kExp32));
   for (double& v : c) v *= 0x1p-24;
   Value* z = Mul(r, r);
@@ -69,7 +69,7 @@ Value* MathEmitter::ScaledExp(Value* r) {
   return Fma(PolyPairs(r, z, c), z, fma);
 }
 
-Value* MathEmitter::ExpAtMostZero(Value* x) {
+Value* Exponentials::ExpAtMostZero(Value* x) {
   if (!MakesPowersByRounding()) return ExpAtMostHuge(x);
   // Results that end as 0 have n = -151, whose power is 0, so nothing underflows on the way.
   Value* a = AtLeast(x, -104.5);
@@ -80,7 +80,7 @@ Value* MathEmitter::ExpAtMostZero(Value* x) {
   return Mul(ScaledExp(r), power);
 }
 
-Value* MathEmitter::Exp2(Value* x) {
+Value* Exponentials::Exp2(Value* x) {
   Value* clamped = AtLeast(AtMost(x, is_double_ ? 1025 : 129), is_double_ ? -1080 : -151);
   Value* n = Rint(clamped);
   Value* f = Sub(clamped, n);
@@ -90,7 +90,7 @@ Value* MathEmitter::Exp2(Value* x) {
   return Scale(Add(p, K(1)), n);
 }
 
-Value* MathEmitter::Expm1Core(Value* x) {
+Value* Exponentials::Expm1Core(Value* x) {
   Value *n, *r;
   ReduceLn2(x, &n, &r);
   Value* q = is_double_ ? Poly2(r, kExpm164) : Poly(r, kExpm132);
@@ -100,14 +100,14 @@ Value* MathEmitter::Expm1Core(Value* x) {
   return Add(y, y);
 }
 
-Value* MathEmitter::Expm1(Value* x) {
+Value* Exponentials::Expm1(Value* x) {
   Value* clamped = AtLeast(AtMost(x, is_double_ ? 709.79 : 88.73), is_double_ ? -40 : -20);
   Value* y = Expm1Core(clamped);
   y = Select(Gt(x, K(is_double_ ? 709.782712893384 : 88.722839)), Inf(), y);
   return Select(Lt(Abs(x), K(is_double_ ? 0x1p-54 : 0x1p-25)), x, y);
 }
 
-Value* MathEmitter::Sigmoid32(Value* x) {
+Value* Exponentials::Sigmoid32(Value* x) {
   // 2^-24 / (2^-24 + 2^-24 e^-x): 2^-24 e^-x overflows nowhere before the result is 0, and above 30 it is nothing
   // beside 2^-24. NaN passes through.
   Value* a = AtMost(AtLeast(x, -104.5), 30);
@@ -123,7 +123,7 @@ Value* MathEmitter::Sigmoid32(Value* x) {
   return Div(K(0x1p-24), Fma(p, power, Add(power, K(0x1p-24))));
 }
 
-Value* MathEmitter::Sigmoid(Value* x) {
+Value* Exponentials::Sigmoid(Value* x) {
   if (!is_double_) return Sigmoid32(x);
   // e^-|x| <= 1: nothing overflows, and small results keep their bits. NaN passes through.
   Value* e = ExpAtMostHuge(Neg(Abs(x)));
@@ -131,13 +131,13 @@ Value* MathEmitter::Sigmoid(Value* x) {
   return Div(top, Add(e, K(1)));
 }
 
-Value* MathEmitter::Power2Less1(Value* r) {
+Value* Exponentials::Power2Less1(Value* r) {
   // The first coefficient is added last, where the rest is small: its rounding is the only one that counts.
   Value* q = PolyPairs(r, Mul(r, r), {std::begin(kPower32) + 1, std::end(kPower32)});
   return Mul(r, Fma(q, r, K(kPower32[0])));
 }
 
-Value* MathEmitter::Tanh32(Value* x) {
+Value* Exponentials::Tanh32(Value* x) {
   // u / (2 - u) with u = 1 - e^(-2|x|) = 1 - 2^(n + r), which is never negative.
   Value* a = AtMost(Abs(x), 10);
   Value *n, *power;
@@ -151,7 +151,7 @@ Value* MathEmitter::Tanh32(Value* x) {
   return CopySign(Div(u, Sub(K(2), u)), x);
 }
 
-Value* MathEmitter::Tanh(Value* x) {
+Value* Exponentials::Tanh(Value* x) {
   if (!is_double_) return Tanh32(x);
   // t / (2 + t) with t = e^(-2|x|) - 1; the sign is that of x.
   Value* a = Mul(AtMost(Abs(x), 20), K(-2));
@@ -165,7 +165,7 @@ Value* MathEmitter::Tanh(Value* x) {
   return CopySign(Div(t, Add(t, K(2))), x);
 }
 
-Value* MathEmitter::Sinh(Value* x) {
+Value* Exponentials::Sinh(Value* x) {
   Value* a = Abs(x);
   Value* e = Expm1(a);
   Value* y = Mul(K(0.5), Add(e, Div(e, Add(e, K(1)))));
@@ -175,7 +175,7 @@ Value* MathEmitter::Sinh(Value* x) {
   return CopySign(y, x);
 }
 
-Value* MathEmitter::Cosh(Value* x) {
+Value* Exponentials::Cosh(Value* x) {
   Value* a = Abs(x);
   Value* h = Exp(Mul(a, K(0.5)));
   Value* e = Exp(a);

@@ -1,14 +1,14 @@
-// Logarithms, powers, and the inverse hyperbolic functions.
+#include "smelt/codegen/math_log.h"
+
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Intrinsics.h"
-#include "smelt/codegen/math_emitter.h"
 #include "smelt/codegen/math_tables.h"
 
 namespace smelt {
 
 using llvm::Value;
 
-void MathEmitter::SplitLog(Value* x, Value** m, Value** k) {
+void Logarithms::SplitLog(Value* x, Value** m, Value** k) {
   Value* tiny = Lt(x, K(is_double_ ? 0x1p-1022 : 0x1p-126));
   Value* scaled = Select(tiny, Mul(x, K(is_double_ ? 0x1p54 : 0x1p25)), x);
   Value* bits = Bits(scaled);
@@ -20,14 +20,14 @@ void MathEmitter::SplitLog(Value* x, Value** m, Value** k) {
   *k = Sub(n, Select(tiny, K(is_double_ ? 54 : 25), K(0)));
 }
 
-Value* MathEmitter::LogEdges(Value* x, Value* y) {
+Value* Logarithms::LogEdges(Value* x, Value* y) {
   Value* negative = Neg(Inf());
   y = Select(Eq(x, K(0)), negative, y);
   y = Select(Eq(x, Inf()), Inf(), y);
   return Select(b_.CreateFCmpULT(x, K(0)), Nan(), y);
 }
 
-Value* MathEmitter::LogCore(Value* f, Value* k, Value* c) {
+Value* Logarithms::LogCore(Value* f, Value* k, Value* c) {
   const double high = is_double_ ? 0x1.62e42feep-1 : 0x1.63p-1;
   const double low = is_double_ ? 0x1.a39ef35793c76p-33 : -0x1.bd0106p-13;
   if (is_double_) {
@@ -49,20 +49,20 @@ Value* MathEmitter::LogCore(Value* f, Value* k, Value* c) {
   return Fma(k, K(high), Add(f, tail));
 }
 
-Value* MathEmitter::Log(Value* x) {
+Value* Logarithms::Log(Value* x) {
   Value *m, *k;
   SplitLog(x, &m, &k);
   return LogEdges(x, LogCore(Sub(m, K(1)), k, nullptr));
 }
 
-Value* MathEmitter::LogOf(Value* x, double scale, double unit) {
+Value* Logarithms::LogOf(Value* x, double scale, double unit) {
   Value *m, *k;
   SplitLog(x, &m, &k);
   Value* y = LogCore(Sub(m, K(1)), K(0), nullptr);
   return LogEdges(x, Fma(k, K(unit), Mul(y, K(scale))));
 }
 
-Value* MathEmitter::Log1p(Value* x) {
+Value* Logarithms::Log1p(Value* x) {
   Value* u = Add(x, K(1));
   Value *m, *k;
   SplitLog(u, &m, &k);
@@ -79,7 +79,7 @@ Value* MathEmitter::Log1p(Value* x) {
   return Select(Lt(Abs(x), K(is_double_ ? 0x1p-54 : 0x1p-25)), x, y);
 }
 
-void MathEmitter::Log2Wide(Value* x, Value** high, Value** low) {
+void Logarithms::Log2Wide(Value* x, Value** high, Value** low) {
   Value *m, *k;
   SplitLog(x, &m, &k);
   Value* f = Sub(m, K(1));
@@ -118,7 +118,7 @@ void MathEmitter::Log2Wide(Value* x, Value** high, Value** low) {
   FastTwoSum(h, Add(h_low, g_low), high, low);
 }
 
-Value* MathEmitter::Pow(Value* x, Value* y) {
+Value* Logarithms::Pow(Value* x, Value* y) {
   Value* a = Abs(x);
   Value* is_less = Lt(a, Inf());
   Value* a_ok = And(Gt(a, K(0)), is_less);
@@ -144,7 +144,7 @@ Value* MathEmitter::Pow(Value* x, Value* y) {
   return PowEdges(x, y, z);
 }
 
-Value* MathEmitter::PowForFloat(Value* x, Value* y) {
+Value* Logarithms::PowForFloat(Value* x, Value* y) {
   Value* a = Abs(x);
   Value* is_less = Lt(a, Inf());
   Value* a_ok = And(Gt(a, K(0)), is_less);
@@ -159,7 +159,7 @@ Value* MathEmitter::PowForFloat(Value* x, Value* y) {
   return PowEdges(x, y, Scale(Fma(Mul(r, r), poly, sum), n));
 }
 
-Value* MathEmitter::PowEdges(Value* x, Value* y, Value* z) {
+Value* Logarithms::PowEdges(Value* x, Value* y, Value* z) {
   Value* a = Abs(x);
   Value* is_less = Lt(a, Inf());
   Value* a_ok = And(Gt(a, K(0)), is_less);
@@ -186,7 +186,7 @@ Value* MathEmitter::PowEdges(Value* x, Value* y, Value* z) {
   return Select(Or(Eq(y, K(0)), second3), K(1), z);
 }
 
-Value* MathEmitter::Asinh(Value* x) {
+Value* Logarithms::Asinh(Value* x) {
   Value* a = Abs(x);
   Value* z = Mul(a, a);
   Value* y = Log1p(Add(a, Div(z, Add(Sqrt(Add(z, K(1))), K(1)))));
@@ -195,7 +195,7 @@ Value* MathEmitter::Asinh(Value* x) {
   return CopySign(y, x);
 }
 
-Value* MathEmitter::Acosh(Value* x) {
+Value* Logarithms::Acosh(Value* x) {
   Value* t = Sub(x, K(1));
   Value* y = Log1p(Add(t, Sqrt(Fma(t, t, Add(t, t)))));
   Value* sum = Add(Log(x), K(kLn2));
@@ -203,7 +203,7 @@ Value* MathEmitter::Acosh(Value* x) {
   return Select(b_.CreateFCmpULT(x, K(1)), Nan(), y);
 }
 
-Value* MathEmitter::Atanh(Value* x) {
+Value* Logarithms::Atanh(Value* x) {
   Value* a = Abs(x);
   Value* difference = Sub(K(1), a);
   Value* y = Mul(K(0.5), Log1p(Div(Add(a, a), difference)));

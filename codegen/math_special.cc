@@ -1,28 +1,28 @@
-// The error function and its inverse, the gamma function and its logarithm.
+#include "smelt/codegen/math_special.h"
+
 #include <iterator>
 
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Intrinsics.h"
-#include "smelt/codegen/math_emitter.h"
 #include "smelt/codegen/math_tables.h"
 
 namespace smelt {
 
 using llvm::Value;
 
-Value* MathEmitter::Erf32(Value* x) {
-  if (MakesPowersByRounding()) {
+Value* SpecialFunctions::Erf32(Value* x) {
+  if (Exponentials powers(*this); powers.MakesPowersByRounding()) {
     Value* sign = b_.CreateAnd(Bits(x), KI(int64_t{1} << 31));
     Value* a = AtMost(FromBits(b_.CreateXor(Bits(x), sign)), 3.95);
     // The first coefficient is added last, as in Power2Less1.
     Value* p = PolyPairs(a, Mul(a, a), {std::begin(kErf32) + 1, std::end(kErf32)});
     Value* u = Mul(a, Fma(p, a, K(kErf32[0])));
     Value *n, *power;
-    RoundWithPower(u, 1, 0, &n, &power);
+    powers.RoundWithPower(u, 1, 0, &n, &power);
     Value* r = Sub(u, n);
     // Never negative.
     Value* difference = Sub(K(1), power);
-    Value* power2_less1 = Power2Less1(r);
+    Value* power2_less1 = powers.Power2Less1(r);
     return FromBits(b_.CreateOr(Bits(Fma(Neg(power), power2_less1, difference)), sign));
   }
   Value* a = AtMost(Abs(x), 3.95);
@@ -35,7 +35,7 @@ Value* MathEmitter::Erf32(Value* x) {
   return CopySign(Fma(Neg(power), q, difference), x);
 }
 
-Value* MathEmitter::ErfcPositive(Value* a) {
+Value* SpecialFunctions::ErfcPositive(Value* a) {
   Value* c = AtMost(a, 28);
   Value* sum = Add(c, K(4));
   Value* t = Div(Sub(c, K(4)), sum);
@@ -49,14 +49,14 @@ Value* MathEmitter::ErfcPositive(Value* a) {
   return Div(Mul(e, p), fma);
 }
 
-Value* MathEmitter::Erf64(Value* x) {
+Value* SpecialFunctions::Erf64(Value* x) {
   Value* a = Abs(x);
   Value* small = Mul(x, Poly2(Mul(a, a), kErf64));
   Value* large = CopySign(Sub(K(1), ErfcPositive(a)), x);
   return Select(Lt(a, K(1)), small, large);
 }
 
-Value* MathEmitter::Erfc64(Value* x) {
+Value* SpecialFunctions::Erfc64(Value* x) {
   Value* a = Abs(x);
   Value* small = Sub(K(1), Mul(x, Poly2(Mul(a, a), kErf64)));
   Value* large = ErfcPositive(a);
@@ -65,7 +65,7 @@ Value* MathEmitter::Erfc64(Value* x) {
   return Select(Lt(a, K(0.5)), small, large);
 }
 
-Value* MathEmitter::Erfinv32(Value* x) {
+Value* SpecialFunctions::Erfinv32(Value* x) {
   Value* a = Abs(x);
   Value* sum = Add(a, K(1));
   Value* w = Neg(Log(Mul(Sub(K(1), a), sum)));
@@ -77,7 +77,7 @@ Value* MathEmitter::Erfinv32(Value* x) {
   return Select(b_.CreateFCmpUGT(a, K(1)), Nan(), y);
 }
 
-Value* MathEmitter::Erfinv(Value* x) {
+Value* SpecialFunctions::Erfinv(Value* x) {
   // Winitzki's formula gives a first guess within 2e-3, then Halley's iteration cubes the error each time. Near +-1 the
   // residual is computed from erfc, which does not cancel.
   Value* a = Abs(x);
@@ -102,7 +102,7 @@ Value* MathEmitter::Erfinv(Value* x) {
   return CopySign(y, x);
 }
 
-Value* MathEmitter::SinPi(Value* x) {
+Value* SpecialFunctions::SinPi(Value* x) {
   Value* n = Rint(Mul(x, K(2)));
   // Large x are integers, or nearly; their fraction is exact.
   Value* f = Sub(x, Mul(n, K(0.5)));
@@ -118,7 +118,7 @@ Value* MathEmitter::SinPi(Value* x) {
   return Select(odd, cosine, sine);  // the sign does not matter to those who ask
 }
 
-Value* MathEmitter::LgammaPositive(Value* x) {
+Value* SpecialFunctions::LgammaPositive(Value* x) {
   // Gamma(x) = Gamma(x + n) / (x (x + 1) ... ); Stirling's series from 8 on.
   Value* product = K(1);
   Value* y = x;
@@ -140,7 +140,7 @@ Value* MathEmitter::LgammaPositive(Value* x) {
   return Sub(r, Log(product));
 }
 
-Value* MathEmitter::Lgamma(Value* x) {
+Value* SpecialFunctions::Lgamma(Value* x) {
   Value* a = Abs(x);
   Value* negative = Lt(x, K(0));
   Value* r = LgammaPositive(Select(negative, Add(a, K(1)), a));
@@ -164,7 +164,7 @@ Value* MathEmitter::Lgamma(Value* x) {
   return Select(IsNan(x), x, r);
 }
 
-Value* MathEmitter::LgammaForFloat(Value* x) {
+Value* SpecialFunctions::LgammaForFloat(Value* x) {
   Value* a = Abs(x);
   Value* negative = Lt(x, K(0));
   // As above. Stirling's series starts at 5, and only the logarithm of y is needed at a time.
@@ -197,7 +197,7 @@ Value* MathEmitter::LgammaForFloat(Value* x) {
   return Select(IsNan(x), x, r);
 }
 
-Value* MathEmitter::Digamma(Value* x) {
+Value* SpecialFunctions::Digamma(Value* x) {
   // psi(1 - x) - pi / tan(pi x) below 0; the series from 10 on.
   Value* negative = Lt(x, K(0));
   Value* y = Select(negative, Sub(K(1), x), x);

@@ -1,4 +1,5 @@
-// Sine, cosine, tangent and their inverses.
+#include "smelt/codegen/math_trig.h"
+
 #include <algorithm>
 #include <functional>
 #include <iterator>
@@ -6,7 +7,6 @@
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/Module.h"
-#include "smelt/codegen/math_emitter.h"
 #include "smelt/codegen/math_tables.h"
 
 namespace smelt {
@@ -16,7 +16,7 @@ using llvm::ConstantInt;
 using llvm::Type;
 using llvm::Value;
 
-void MathEmitter::ForSetLanes(Value* lanes, const std::function<void(Value*)>& body) {
+void Trigonometry::ForSetLanes(Value* lanes, const std::function<void(Value*)>& body) {
   llvm::LLVMContext& c = b_.getContext();
   llvm::Function* fn = b_.GetInsertBlock()->getParent();
   auto block = [&](const char* name) { return llvm::BasicBlock::Create(c, name, fn); };
@@ -49,7 +49,7 @@ void MathEmitter::ForSetLanes(Value* lanes, const std::function<void(Value*)>& b
   b_.SetInsertPoint(after);
 }
 
-llvm::AllocaInst* MathEmitter::Memory(Type* t) {
+llvm::AllocaInst* Trigonometry::Memory(Type* t) {
   llvm::BasicBlock& entry = b_.GetInsertBlock()->getParent()->getEntryBlock();
   llvm::IRBuilder<> at(&entry, entry.begin());
   llvm::AllocaInst* a = at.CreateAlloca(t);
@@ -57,7 +57,7 @@ llvm::AllocaInst* MathEmitter::Memory(Type* t) {
   return a;
 }
 
-llvm::Function* MathEmitter::ReduceLarge() {
+llvm::Function* Trigonometry::ReduceLarge() {
   llvm::Module* module = b_.GetInsertBlock()->getModule();
   if (llvm::Function* f = module->getFunction("reduce_large")) return f;
   llvm::LLVMContext& c = b_.getContext();
@@ -106,7 +106,7 @@ llvm::Function* MathEmitter::ReduceLarge() {
   return fn;
 }
 
-void MathEmitter::FixLarge(Value* large, Value* x, Value** r, Value** q) {
+void Trigonometry::FixLarge(Value* large, Value* x, Value** r, Value** q) {
   llvm::Function* reduce = ReduceLarge();
   llvm::AllocaInst* xs = Memory(x->getType());
   llvm::AllocaInst* rs = Memory((*r)->getType());
@@ -132,7 +132,7 @@ void MathEmitter::FixLarge(Value* large, Value* x, Value** r, Value** q) {
   *q = b_.CreateLoad((*q)->getType(), qs);
 }
 
-void MathEmitter::ReducePi(Value* x, Value** r, Value** q) {
+void Trigonometry::ReducePi(Value* x, Value** r, Value** q) {
   Value* large = Ge(Abs(x), K(0x1p20));
   Value* n = Rint(Mul(x, K(2 / kPi)));
   // pi/2 in three parts; the first two of 33 bits, so that products with n < 2^20 are exact.
@@ -147,7 +147,7 @@ void MathEmitter::ReducePi(Value* x, Value** r, Value** q) {
   *r = Select(b_.CreateFCmpULT(Abs(x), Inf()), chosen, Nan());
 }
 
-Value* MathEmitter::SinCosTan64(ScalarOp op, Value* x) {
+Value* Trigonometry::SinCosTan64(ScalarOp op, Value* x) {
   Value *r, *q;
   ReducePi(x, &r, &q);
   Value* z = Mul(r, r);
@@ -173,7 +173,7 @@ Value* MathEmitter::SinCosTan64(ScalarOp op, Value* x) {
   return op == ScalarOp::kSin ? Select(Eq(x, K(0)), x, y) : y;
 }
 
-Value* MathEmitter::SinCosTan32(ScalarOp op, Value* x) {
+Value* Trigonometry::SinCosTan32(ScalarOp op, Value* x) {
   Value* large = Ge(Abs(x), K(30000));
   Value* n = Rint(Mul(x, K(2 / kPi)));
   Value* r = Fma(n, K(-0x1.921fb6p+0), x);
@@ -192,7 +192,7 @@ Value* MathEmitter::SinCosTan32(ScalarOp op, Value* x) {
     Value* any = large->getType()->isVectorTy() ? b_.CreateOrReduce(large) : large;
     b_.CreateCondBr(any, work, after);
     b_.SetInsertPoint(work);
-    MathEmitter wide(b_, f_, f64);
+    Trigonometry wide(b_, f_, f64);
     Value *r2, *q2;
     wide.ReducePi(b_.CreateFPExt(x, f64), &r2, &q2);
     Value* r3 = Select(large, b_.CreateFPTrunc(r2, t_), r);
@@ -229,7 +229,7 @@ Value* MathEmitter::SinCosTan32(ScalarOp op, Value* x) {
   return op == ScalarOp::kSin ? Select(Eq(x, K(0)), x, y) : y;
 }
 
-Value* MathEmitter::ArcSine(ScalarOp op, Value* x) {
+Value* Trigonometry::ArcSine(ScalarOp op, Value* x) {
   Value* a = Abs(x);
   Value* big = Gt(a, K(0.5));
   // asin(a) = pi/2 - 2 asin(sqrt((1 - a) / 2)) above one half.
@@ -254,7 +254,7 @@ Value* MathEmitter::ArcSine(ScalarOp op, Value* x) {
   return Select(big, far, near);
 }
 
-Value* MathEmitter::AtanPositive(Value* a) {
+Value* Trigonometry::AtanPositive(Value* a) {
   const double eighth = 0.414213562373095048801688724210;
   Value* upper = Gt(a, K(2.41421356237309504880168872421));
   Value* negated = b_.CreateNot(upper);
@@ -272,7 +272,7 @@ Value* MathEmitter::AtanPositive(Value* a) {
   return Add(base, Add(t, Add(p, base_low)));
 }
 
-Value* MathEmitter::Atan2(Value* y, Value* x) {
+Value* Trigonometry::Atan2(Value* y, Value* x) {
   Value* ay = Abs(y);
   Value* ax = Abs(x);
   Value* is_equal = Eq(ax, Inf());

@@ -1,118 +1,14 @@
-// Sums, products and remainders whose rounding is known, and powers of two.
-#include <functional>
-#include <utility>
-#include <vector>
+#include "smelt/codegen/remainders.h"
 
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Intrinsics.h"
-#include "llvm/IR/IntrinsicsX86.h"
-#include "smelt/codegen/math_emitter.h"
 
 namespace smelt {
 
 using llvm::Type;
 using llvm::Value;
 
-void MathEmitter::TwoProduct(Value* a, Value* c, Value** p, Value** e) {
-  *p = Mul(a, c);
-  if (f_.fma) {
-    *e = Fma(a, c, Neg(*p));
-    return;
-  }
-  const double splitter = is_double_ ? 134217729.0 : 4097.0;
-  auto split = [&](Value* v, Value** high, Value** low) {
-    Value* big = Mul(v, K(splitter));
-    *high = Sub(big, Sub(big, v));
-    *low = Sub(v, *high);
-  };
-  Value *ah, *al, *ch, *cl;
-  split(a, &ah, &al);
-  split(c, &ch, &cl);
-  Value* product = Mul(al, ch);
-  Value* sum = Add(Mul(ah, cl), product);
-  *e = Add(Sub(Mul(ah, ch), *p), sum);
-  *e = Add(*e, Mul(al, cl));
-}
-
-Value* MathEmitter::ToOdd(Value* s, Value* e) {
-  Value* bits = Bits(s);
-  Value* even = b_.CreateICmpEQ(b_.CreateAnd(bits, KI(1)), KI(0));
-  Value* inexact = b_.CreateFCmpONE(e, K(0));
-  Value* is_greater = Gt(s, K(0));
-  Value* away = b_.CreateICmpEQ(Gt(e, K(0)), is_greater);
-  Value* moved = b_.CreateAdd(bits, Select(away, KI(1), KI(-1)));
-  return FromBits(Select(And(even, inexact), moved, bits));
-}
-
-bool MathEmitter::ScalesByInstruction() const {
-  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(t_);
-  return f_.avx512 && vector && vector->getNumElements() * t_->getScalarSizeInBits() % 512 == 0;
-}
-
-Value* MathEmitter::Scale(Value* x, Value* n) {
-  if (ScalesByInstruction()) {
-    auto* vector = llvm::cast<llvm::FixedVectorType>(t_);
-    const int lanes = 512 / static_cast<int>(t_->getScalarSizeInBits());
-    auto* one = llvm::FixedVectorType::get(t_->getScalarType(), lanes);
-    std::vector<Value*> parts;
-    for (int at = 0; at < static_cast<int>(vector->getNumElements()); at += lanes) {
-      auto piece = [&](Value* v) { return b_.CreateShuffleVector(v, Range(at, lanes)); };
-      const bool whole = lanes == static_cast<int>(vector->getNumElements());
-      const int bits = lanes;
-      parts.push_back(b_.CreateIntrinsic(
-          is_double_ ? llvm::Intrinsic::x86_avx512_mask_scalef_pd_512 : llvm::Intrinsic::x86_avx512_mask_scalef_ps_512,
-          {},
-          {whole ? x : piece(x), whole ? n : piece(n), llvm::Constant::getNullValue(one),
-           llvm::Constant::getAllOnesValue(b_.getIntNTy(bits)), b_.getInt32(4)}));
-    }
-    return Concatenate(parts, lanes);
-  }
-  // In two steps, since 2^n itself may be out of range.
-  Value* k = ToInt(n);
-  Value* half = b_.CreateAShr(k, KI(1));
-  Value* rest = b_.CreateSub(k, half);
-  Value* power = PowerOfTwo(rest);
-  return Mul(Mul(x, PowerOfTwo(half)), power);
-}
-
-Value* MathEmitter::Concatenate(std::vector<Value*> parts, int lanes) {
-  while (parts.size() > 1) {
-    std::vector<Value*> next;
-    for (size_t i = 0; i + 1 < parts.size(); i += 2) {
-      next.push_back(b_.CreateShuffleVector(parts[i], parts[i + 1], Range(0, 2 * lanes)));
-    }
-    parts = std::move(next);
-    lanes *= 2;
-  }
-  return parts[0];
-}
-
-Value* MathEmitter::ExactFma(Value* x, Value* y, Value* z) {
-  if (f_.fma) return b_.CreateIntrinsic(llvm::Intrinsic::fma, {t_}, {x, y, z});
-  if (!is_double_) {
-    // The product is exact in double. The sum is rounded to odd, so that rounding it again to float is like rounding
-    // once.
-    Type* wide = t_->getWithNewType(b_.getDoubleTy());
-    MathEmitter w(b_, f_, wide);
-    Value* second = b_.CreateFPExt(y, wide);
-    Value* p = w.Mul(b_.CreateFPExt(x, wide), second);
-    Value *s, *e;
-    w.TwoSum(p, b_.CreateFPExt(z, wide), &s, &e);
-    return b_.CreateFPTrunc(w.ToOdd(s, e), t_);
-  }
-  // Boldo and Melquiond's emulation. It is exact unless the product's parts leave the exponent range.
-  Value *uh, *ul, *th, *tl, *vh, *vl;
-  TwoProduct(x, y, &uh, &ul);
-  TwoSum(z, ul, &th, &tl);
-  TwoSum(uh, th, &vh, &vl);
-  Value *s, *e;
-  TwoSum(tl, vl, &s, &e);
-  Value* r = Add(vh, ToOdd(s, e));
-  Value* plain = Add(Mul(x, y), z);
-  return Select(b_.CreateFCmpORD(r, r), r, plain);
-}
-
-Value* MathEmitter::Hypot(Value* x, Value* y) {
+Value* Remainders::Hypot(Value* x, Value* y) {
   Value* a = Abs(x);
   Value* c = Abs(y);
   Value* big = Select(Gt(a, c), a, c);
@@ -130,7 +26,7 @@ Value* MathEmitter::Hypot(Value* x, Value* y) {
   return Select(Or(Eq(a, Inf()), is_equal), Inf(), r);
 }
 
-Value* MathEmitter::NextAfter(Value* x, Value* y) {
+Value* Remainders::NextAfter(Value* x, Value* y) {
   Value* bits = Bits(x);
   Value* is_greater = Gt(x, K(0));
   Value* up = b_.CreateICmpEQ(Lt(x, y), is_greater);
@@ -141,7 +37,7 @@ Value* MathEmitter::NextAfter(Value* x, Value* y) {
   return Select(b_.CreateFCmpUNO(x, y), Nan(), r);
 }
 
-void MathEmitter::While(std::vector<Value*>& state, const std::function<Value*(std::vector<Value*>&)>& body) {
+void Remainders::While(std::vector<Value*>& state, const std::function<Value*(std::vector<Value*>&)>& body) {
   llvm::Function* fn = b_.GetInsertBlock()->getParent();
   llvm::BasicBlock* before = b_.GetInsertBlock();
   llvm::BasicBlock* loop = llvm::BasicBlock::Create(b_.getContext(), "again", fn);
@@ -161,9 +57,9 @@ void MathEmitter::While(std::vector<Value*>& state, const std::function<Value*(s
   b_.SetInsertPoint(done);
 }
 
-Value* MathEmitter::Fmod32(Value* x, Value* y) {
+Value* Remainders::Fmod32(Value* x, Value* y) {
   Type* f64 = t_->getWithNewType(b_.getDoubleTy());
-  MathEmitter w(b_, f_, f64);
+  FloatEmitter w(b_, f_, f64);
   Value* is_greater = Gt(Abs(y), K(0));
   Value* ok = And(Lt(Abs(x), Inf()), is_greater);  // false for NaN too
   Value* a = b_.CreateFPExt(Select(ok, Abs(x), K(0)), f64);
@@ -187,7 +83,7 @@ Value* MathEmitter::Fmod32(Value* x, Value* y) {
   return Select(IsNan(y), Nan(), r);
 }
 
-Value* MathEmitter::Fmod64(Value* x, Value* y) {
+Value* Remainders::Fmod64(Value* x, Value* y) {
   Value* a = Abs(x);
   Value* d = Abs(y);
   Value* is_less = Lt(d, Inf());
