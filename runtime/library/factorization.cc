@@ -19,6 +19,35 @@
 namespace smelt::library_internal {
 namespace {
 
+// Only these are compiled for each level, and once for both widths of a number: the copies that load and store a matrix
+// would be most of the code.
+
+template <typename T>
+__attribute__((noinline)) int64_t SolveAtBestLevel(T* a, T* b, int64_t n, int64_t k, int triangle, bool unit) {
+  int64_t info = 0;
+  AtBestLevel([&]() SMELT_ALWAYS_INLINE {
+    bool odd;
+    if (triangle == 0) info = Eliminate(a, b, n, k, &odd);
+    Substitute(a, b, n, k, triangle != 2, unit);
+  });
+  return info;
+}
+
+// Returns whether an odd number of rows was exchanged.
+template <typename T>
+__attribute__((noinline)) bool EliminateAtBestLevel(T* a, int64_t n) {
+  bool odd = false;
+  AtBestLevel([&]() SMELT_ALWAYS_INLINE { Eliminate<T>(a, nullptr, n, 0, &odd); });
+  return odd;
+}
+
+template <typename T>
+__attribute__((noinline)) int64_t FactorPositiveAtBestLevel(T* a, int64_t n) {
+  int64_t info = 0;
+  AtBestLevel([&]() SMELT_ALWAYS_INLINE { info = FactorPositive(a, n); });
+  return info;
+}
+
 // The common part of the three: A, one matrix after the other, and errors found in one of them.
 class FactorizationOp : public PreparedOp {
  public:
@@ -33,23 +62,24 @@ class FactorizationOp : public PreparedOp {
     context.For((a_.count + chunk - 1) / chunk, [&](int64_t c) {
       const int64_t end = std::min(a_.count, (c + 1) * chunk);
       int64_t failed = a_.count;
-      const auto all = [&](auto memory, auto number) SMELT_ALWAYS_INLINE {
+      const auto all = [&](auto memory, auto number) {
         for (int64_t i = c * chunk; i < end; ++i) {
           if (One<decltype(memory), decltype(number)>(i, inputs, outputs) != 0) failed = std::min(failed, i);
         }
       };
-      AtBestLevel([&]() SMELT_ALWAYS_INLINE {
-        switch (a_.shape.dtype) {
-          case DType::kFloat32:
-            return all(float(), double());
-          case DType::kFloat64:
-            return all(double(), double());
-          case DType::kComplex64:
-            return all(std::complex<float>(), std::complex<double>());
-          default:
-            return all(std::complex<double>(), std::complex<double>());
-        }
-      });
+      switch (a_.shape.dtype) {
+        case DType::kFloat32:
+          all(float(), double());
+          break;
+        case DType::kFloat64:
+          all(double(), double());
+          break;
+        case DType::kComplex64:
+          all(std::complex<float>(), std::complex<double>());
+          break;
+        default:
+          all(std::complex<double>(), std::complex<double>());
+      }
       int64_t seen = first_failed;
       while (failed < seen && !first_failed.compare_exchange_weak(seen, failed)) {
       }
@@ -65,7 +95,7 @@ class FactorizationOp : public PreparedOp {
   enum class Kind { kSolve, kDeterminant, kCholesky };
 
   template <typename M, typename T>
-  SMELT_INLINE int64_t One(int64_t i, absl::Span<char* const> inputs, absl::Span<char* const> outputs) const {
+  int64_t One(int64_t i, absl::Span<char* const> inputs, absl::Span<char* const> outputs) const {
     const int64_t n = a_.rows;
     T* a = reinterpret_cast<T*>(Scratch::Get(ScratchUse::kA, n * n * static_cast<int64_t>(sizeof(T))));
     LoadMatrix<M>(a_, i, inputs[0], a);
@@ -82,7 +112,7 @@ class FactorizationOp : public PreparedOp {
   }
 
   template <typename M, typename T>
-  SMELT_INLINE int64_t Solve(T* a, int64_t i, absl::Span<char* const> inputs, absl::Span<char* const> outputs) const {
+  int64_t Solve(T* a, int64_t i, absl::Span<char* const> inputs, absl::Span<char* const> outputs) const {
     const Matrices x(request_.outputs[0]);
     const int64_t n = a_.rows, k = x.columns;
     T* b = reinterpret_cast<T*>(Scratch::Get(ScratchUse::kWeights, n * k * static_cast<int64_t>(sizeof(T))));
@@ -92,21 +122,16 @@ class FactorizationOp : public PreparedOp {
       std::fill(b, b + n * k, T(0));
       for (int64_t d = 0; d < n; ++d) b[d * k + d] = T(1);
     }
-    int64_t info = 0;
-    bool odd;
-    if (triangle_ == 0) info = Eliminate(a, b, n, k, &odd);
-    Substitute(a, b, n, k, triangle_ != 2, unit_);
+    const int64_t info = SolveAtBestLevel(a, b, n, k, triangle_, unit_);
     StoreMatrix<M>(x, i, b, outputs[0]);
     StoreInfo(i, info, outputs);
     return info;
   }
 
   template <typename M, typename T>
-  SMELT_INLINE void Determinant(T* a, int64_t i, absl::Span<char* const> outputs) const {
+  void Determinant(T* a, int64_t i, absl::Span<char* const> outputs) const {
     const int64_t n = a_.rows;
-    bool odd;
-    Eliminate<T>(a, nullptr, n, 0, &odd);
-    T sign = odd ? T(-1) : T(1), product = sign;
+    T sign = EliminateAtBestLevel(a, n) ? T(-1) : T(1), product = sign;
     double logarithm = 0;
     for (int64_t d = 0; d < n; ++d) {
       const T u = a[d * n + d];
@@ -125,14 +150,14 @@ class FactorizationOp : public PreparedOp {
   }
 
   template <typename M, typename T>
-  SMELT_INLINE int64_t Cholesky(T* a, int64_t i, absl::Span<char* const> outputs) const {
+  int64_t Cholesky(T* a, int64_t i, absl::Span<char* const> outputs) const {
     const int64_t n = a_.rows;
     if (upper_) {
       for (int64_t r = 0; r < n; ++r) {
         for (int64_t c = 0; c < r; ++c) a[r * n + c] = Conjugate(a[c * n + r]);
       }
     }
-    const int64_t info = FactorPositive(a, n);
+    const int64_t info = FactorPositiveAtBestLevel(a, n);
     for (int64_t r = 0; r < n; ++r) {
       for (int64_t c = r + 1; c < n; ++c) {
         a[r * n + c] = T(0);
