@@ -178,7 +178,7 @@ class ConvertedOp : public PreparedOp {
       : outer_(std::move(outer)), inner_(std::move(inner)), op_(std::move(op)) {}
 
   // The request with dense operands in place of expanded ones.
-  static LibraryRequest Spread(const LibraryRequest& r) {
+  __attribute__((noinline)) static LibraryRequest Spread(const LibraryRequest& r) {
     LibraryRequest inner = r;
     for (OperandShape& o : inner.inputs) {
       if (!o.present || !HasZeroStride(o)) continue;
@@ -189,7 +189,7 @@ class ConvertedOp : public PreparedOp {
   }
 
   // The request with dense float32 operands.
-  static LibraryRequest Inner(const LibraryRequest& r) {
+  __attribute__((noinline)) static LibraryRequest Inner(const LibraryRequest& r) {
     LibraryRequest inner = r;
     for (auto* list : {&inner.inputs, &inner.outputs}) {
       for (OperandShape& o : *list) {

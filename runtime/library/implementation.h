@@ -10,7 +10,6 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -29,6 +28,11 @@ struct Implementation {
   MakeResult (*make)(const Problem& p);
 };
 
+// Appends why an implementation is passed over.
+void PassOver(absl::string_view name, absl::string_view why_not, std::string& passed_over);
+// Notes in `op` which implementation it is, and which were passed over.
+void NoteChoice(absl::string_view name, absl::string_view passed_over, PreparedOp& op);
+
 // Makes the first implementation that applies, and notes in it why those before do not. Returns kUnimplemented, which
 // says why for all of them, if none does; `what` names the call.
 template <typename Problem>
@@ -40,14 +44,12 @@ MakeResult MakeFirst(absl::Span<const Implementation<Problem>> list, const Probl
       MakeResult op = way.make(p);
       if (!op.ok()) return op;
       if (*op != nullptr) {
-        const std::string& inner = (*op)->implementation();  // of an op that it prepares the operands for
-        (*op)->set_implementation(absl::StrCat(way.name, inner.empty() ? "" : " of ", inner,
-                                               passed_over.empty() ? "" : absl::StrCat(" (", passed_over, ")")));
+        NoteChoice(way.name, passed_over, **op);
         return op;
       }
       why_not = "there is no code for these operands";
     }
-    absl::StrAppend(&passed_over, passed_over.empty() ? "" : "; ", way.name, ": ", why_not);
+    PassOver(way.name, why_not, passed_over);
   }
   return absl::UnimplementedError(absl::StrCat(what, ": ", passed_over));
 }

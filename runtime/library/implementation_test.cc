@@ -51,7 +51,7 @@ TEST(ImplementationTest, ACallThatNoWayAppliesToIsRefusedWithAllReasons) {
   EXPECT_THAT(OfMatmul(DType::kBool, 4, 4, 4), HasSubstr("rows: bool has no products"));
 }
 
-TEST(ImplementationTest, AConvolutionNamesTheCodeBehindItsCopies) {
+TEST(ImplementationTest, AConvolutionIsMadeByTheFirstWayThatApplies) {
   const auto of = [](DType t, int64_t channels) {
     return ImplementationOf({.op = "convolution",
                              .inputs = {Dense(t, {1, channels, 9, 9}), Dense(t, {channels, channels, 3, 3})},
