@@ -22,7 +22,6 @@
 #include "smelt/pipeline/compile.h"
 #include "smelt/pipeline/passes.h"
 #include "smelt/runtime/json_text.h"
-#include "smelt/schema/bundle.h"
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/compile_options.h"
 #include "smelt/tools/exit_codes.h"
