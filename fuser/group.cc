@@ -59,9 +59,7 @@ absl::Status Group::Read() {
   return CollectRoots();
 }
 
-std::string Group::Where(NodeId n) const {
-  return OperatorAndSource(graph_->node(n));
-}
+std::string Group::Where(NodeId n) const { return OperatorAndSource(graph_->node(n)); }
 
 absl::Status Group::Unsupported(NodeId n, absl::string_view what) const {
   return absl::UnimplementedError(absl::StrCat(Where(n), ": ", what));
