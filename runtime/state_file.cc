@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/status_macros.h"
@@ -27,7 +28,7 @@ std::string ListOf(const std::vector<std::string>& names) {
   constexpr size_t kShown = 6;
   std::string out;
   for (size_t i = 0; i < std::min(names.size(), kShown); ++i)
-    absl::StrAppend(&out, i > 0 ? ", " : "", "\"", names[i], "\"");
+    absl::StrAppend(&out, i > 0 ? ", " : "", "\"", absl::Utf8SafeCHexEscape(names[i]), "\"");
   if (names.size() > kShown) absl::StrAppend(&out, " and ", names.size() - kShown, " more");
   return names.empty() ? "no tensors" : out;
 }
