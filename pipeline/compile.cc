@@ -209,18 +209,6 @@ absl::StatusOr<CompileStats> CompileToFile(const Graph& imported, const std::str
   });
 }
 
-absl::Status CheckMethodNames(absl::Span<const std::string> names) {
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (!IsMethodName(names[i])) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"", names[i], "\" is no name of a method: letters, digits and _ expected"));
-    }
-    if (std::find(names.begin(), names.begin() + i, names[i]) != names.begin() + i)
-      return absl::InvalidArgumentError(absl::StrCat("two methods are called \"", names[i], "\""));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<CompileStats> CompileMethodsToFile(absl::Span<const Method> methods, const std::string& path,
                                                   const CompileOptions& options) {
   SMELT_RETURN_IF_ERROR(CheckMethods(methods));

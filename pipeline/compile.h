@@ -32,8 +32,6 @@ struct Method {
   const Graph* graph = nullptr;
   CallStructure structure;  // in place of that of the options
 };
-// Returns InvalidArgument unless the names are identifiers, and all different.
-absl::Status CheckMethodNames(absl::Span<const std::string> names);
 
 // Compiles the graphs to one bundle. Their weights are united by name (pipeline/unite_weights.h), their kernels and the
 // bytes of equal weights are there once. A single method gives the bundle of its graph, with the method's name.

@@ -1300,6 +1300,18 @@ bool IsMethodName(absl::string_view name) {
          std::all_of(name.begin(), name.end(), [&](char c) { return is_letter(c) || absl::ascii_isdigit(c); });
 }
 
+absl::Status CheckMethodNames(absl::Span<const std::string> names) {
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (!IsMethodName(names[i])) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", names[i], "\" is no name of a method: letters, digits and _ expected"));
+    }
+    if (std::find(names.begin(), names.begin() + i, names[i]) != names.begin() + i)
+      return absl::InvalidArgumentError(absl::StrCat("two methods are called \"", names[i], "\""));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<fb::BundleT>> LoadBundle(const Container& container) {
   const int metadata = container.Find(SegmentKind::kMetadata);
   if (metadata < 0) return absl::DataLossError(absl::StrCat(container.name(), ": has no metadata segment"));

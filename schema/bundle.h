@@ -50,6 +50,8 @@ inline size_t OperandsOf(fb::NumberFunction f) {
 
 // Returns whether a method can have this name: that of a function in C++ and in Python, of at most 100 characters.
 bool IsMethodName(absl::string_view name);
+// Returns InvalidArgument unless the names are identifiers, and all different.
+absl::Status CheckMethodNames(absl::Span<const std::string> names);
 
 // Decodes and verifies the container's metadata. Each method then has a copy of the bundle's states and storages, so
 // that it can be read as a bundle of its own, but for the kernels.

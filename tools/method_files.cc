@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/schema/bundle.h"
 #include "smelt/tools/model_file.h"
 
 namespace smelt {
