@@ -113,6 +113,10 @@ void AliasDb::State::RefreshPieces(uint32_t container) {
   bool changed = false;
   for (uint32_t p : pieces) {
     objects[p].loop = objects[container].loop;
+    // No piece is deeper than what such a piece holds.
+    if (const auto inner = elements_of.find(p); inner != elements_of.end()) {
+      for (uint32_t i : inner->second) objects[i].loop = objects[container].loop;
+    }
     if (objects[p].kind != Kind::kPiece) continue;
     const SetId before = objects[p].storage;
     SetStorage(p, PieceStorage(container, p));
