@@ -251,6 +251,9 @@ absl::StatusOr<LibraryNode> Plain(const Graph& g, NodeId n, const OpCall& call) 
       case OpArg::Kind::kTensor:
         out.inputs.push_back(a.value);
         break;
+      case OpArg::Kind::kNone:
+        out.inputs.push_back(ValueId());
+        break;
       case OpArg::Kind::kInt:
       case OpArg::Kind::kBool:
         if (!a.known) return call.Unsupported("a number that only the run knows");

@@ -406,6 +406,71 @@ absl::StatusOr<Values> Compare(Call& c) {
   return Values{EvalValue(all)};
 }
 
+// Computes row after row, as the formula says.
+absl::StatusOr<Values> Attention(Call& c) {
+  const Tensor query = c.T("query"), key = c.T("key"), value = c.T("value"), mask = c.T("mask");
+  SMELT_ASSIGN_OR_RETURN(Tensor out, OutputOf(c));
+  const int rank = static_cast<int>(query.sizes().size());
+  const int64_t rows = query.sizes()[rank - 2], depth = query.sizes()[rank - 1];
+  const int64_t keys = key.sizes()[rank - 2], columns = value.sizes()[rank - 1];
+  const std::vector<int64_t> heads(query.sizes().begin(), query.sizes().end() - 2);
+  const std::vector<double> q = Read<double>(query), k = Read<double>(key), v = Read<double>(value);
+  std::vector<int64_t> shape = heads;
+  shape.insert(shape.end(), {rows, keys});
+  std::vector<double> added(Product(shape));
+  if (mask.defined()) {
+    absl::StatusOr<Geometry> g = Broadcasted(mask.geometry(), shape);
+    if (!g.ok()) return c.Error(g.status().message());
+    added = Read<double>(mask.View(*g));
+    if (mask.dtype() == DType::kBool) {
+      for (double& x : added) x = x != 0 ? 0 : -HUGE_VAL;
+    }
+  }
+  for (int d = 0; d < rank - 2; ++d) {
+    for (int64_t n : {key.sizes()[d], value.sizes()[d]}) {
+      if (n == 0 ? heads[d] != 0 : heads[d] % n != 0) return c.Error("the sizes do not fit");
+    }
+  }
+  const double scale = c.D("scale"), cap = c.D("cap"), nan = std::nan("");
+  const int64_t first = c.I("first"), last = c.I("last");
+  std::vector<double> y(out.NumElements());
+  ForEachIndex(heads, [&](const std::vector<int64_t>& index, int64_t head) {
+    // Neighbouring heads of queries share one of keys, and one of values.
+    int64_t key_head = 0, value_head = 0;
+    for (int d = 0; d < rank - 2; ++d) {
+      key_head = key_head * key.sizes()[d] + index[d] / (heads[d] / key.sizes()[d]);
+      value_head = value_head * value.sizes()[d] + index[d] / (heads[d] / value.sizes()[d]);
+    }
+    for (int64_t i = 0; i < rows; ++i) {
+      std::vector<double> weights(keys);
+      double largest = -HUGE_VAL, sum = 0;
+      for (int64_t j = 0; j < keys; ++j) {
+        double score = 0;
+        for (int64_t e = 0; e < depth; ++e)
+          score += q[(head * rows + i) * depth + e] * k[(key_head * keys + j) * depth + e];
+        score *= scale;
+        if (cap > 0) score = cap * std::tanh(score / cap);
+        score += added[(head * rows + i) * keys + j];
+        weights[j] = first <= j - i && j - i <= last ? score : -HUGE_VAL;
+        largest = std::max(largest, weights[j]);
+      }
+      bool counts = false;
+      for (double& w : weights) {
+        counts = counts || !(w == -HUGE_VAL);
+        w = std::exp(w - (largest == -HUGE_VAL ? 0 : largest));
+        sum += w;
+      }
+      for (int64_t f = 0; f < columns; ++f) {
+        double& to = y[(head * rows + i) * columns + f];
+        for (int64_t j = 0; j < keys; ++j) to += weights[j] / sum * v[(value_head * keys + j) * columns + f];
+        if (!counts) to = c.B("empty_is_nan") && keys > 0 ? nan : 0;
+      }
+    }
+  });
+  Write(out, y);
+  return Values{EvalValue(out)};
+}
+
 }  // namespace
 
 void AddLinearAlgebraKernels(KernelTable& t) {
@@ -413,6 +478,7 @@ void AddLinearAlgebraKernels(KernelTable& t) {
       MatrixProduct;
   t["aten::mv"] = t["aten::addmv"] = t["aten::dot"] = t["aten::vdot"] = t["aten::outer"] = t["aten::ger"] =
       t["aten::addr"] = VectorProduct;
+  t["smelt::attention"] = Attention;
   t["aten::convolution"] = t["aten::_convolution"] = t["aten::convolution_overrideable"] = Convolution;
   t["aten::convolution_backward"] = ConvolutionBackward;
   t["aten::gcd"] = t["aten::lcm"] = t["aten::polygamma"] = t["aten::special_polygamma"] = t["aten::special_erfcx"] =

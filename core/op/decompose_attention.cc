@@ -1,6 +1,8 @@
 // Decompositions of attention.
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/decompose_rules.h"
@@ -11,6 +13,7 @@ namespace {
 using Values = absl::StatusOr<std::vector<ValueId>>;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr int64_t kUnbounded = int64_t{1} << 31;  // no two places are so far apart
 
 // Repeats each head of v, [..., H, L, E], so that there are `heads` heads; the copies of a head are adjacent.
 absl::StatusOr<ValueId> RepeatHeads(Emit& e, const OpCall& call, ValueId v, const Expr& heads) {
@@ -71,10 +74,91 @@ ValueId Attended(Emit& e, ValueId scores, ValueId v) {
   return e.Op("aten::matmul", {e.Cast(weights, e.DTypeOf(v)), v});
 }
 
+bool IsAttentionDType(DType t) { return t == DType::kFloat32 || t == DType::kBFloat16 || t == DType::kFloat16; }
+
+// Returns the mask with the rank of the query, if the library's attention reads it: each of its sizes is 1 or that of
+// the scores. Invalid otherwise.
+ValueId MaskOfScores(Emit& e, ValueId mask, std::vector<Expr> scores) {
+  const int rank = static_cast<int>(scores.size());
+  if ((e.DTypeOf(mask) != DType::kBool && !IsAttentionDType(e.DTypeOf(mask))) || e.Rank(mask) > rank) return ValueId();
+  const std::vector<Expr> sizes = e.Sizes(mask);
+  const int missing = rank - e.Rank(mask);
+  for (int d = missing; d < rank; ++d) {
+    if (sizes[d - missing] != Expr(1) && sizes[d - missing] != scores[d]) return ValueId();
+  }
+  for (int d = 0; d < missing; ++d) mask = e.Unsqueeze(mask, 0);
+  return mask;
+}
+
+// Returns whether the result is known to have the layout of the queries: only if inference says so, too, for the call. In
+// other cases the result is contiguous, and copied where inference says otherwise.
+bool LiesAsQuery(Emit& e, const OpCall& call, ValueId q, ValueId k, ValueId v, bool gqa) {
+  const TensorType& query = e.TypeOf(q);
+  for (ValueId operand : {q, k, v}) {
+    const TensorType& t = e.TypeOf(operand);
+    if (!t.IsComplete() || t.rank() != 4 || t.sizes->at(3) != query.sizes->at(3) ||
+        t.sizes->at(0) != query.sizes->at(0) || t.sizes->at(2) == Expr(0) || t.strides->at(3) != Expr(1) ||
+        (!gqa && t.sizes->at(1) != query.sizes->at(1))) {
+      return false;
+    }
+  }
+  const ValueId mask = TensorArg(call, "attn_mask");
+  if (!mask.valid()) return true;
+  const TensorType& t = e.TypeOf(mask);
+  return t.IsComplete() && (t.rank() == 2 || t.rank() == 4) && t.strides->back() == Expr(1);
+}
+
+// Returns the attention as one operator of the library, which needs no memory for scores; invalid if the library has
+// none for these operands.
+absl::StatusOr<ValueId> Whole(Emit& e, const OpCall& call, ValueId q, ValueId k, ValueId v, bool gqa) {
+  const std::vector<Expr> sq = e.Sizes(q), sk = e.Sizes(k), sv = e.Sizes(v);
+  const int rank = static_cast<int>(sq.size());
+  if (rank < 2 || e.Rank(k) != rank || e.Rank(v) != rank) return ValueId();
+  const DType t = e.DTypeOf(q);
+  if (!IsAttentionDType(t) || e.DTypeOf(k) != t || e.DTypeOf(v) != t) return ValueId();
+  SMELT_ASSIGN_OR_RETURN(const double dropout, call.GetDoubleOr("dropout_p", 0));
+  SMELT_ASSIGN_OR_RETURN(const bool causal, call.GetBoolOr("is_causal", false));
+  if (dropout != 0 || sq[rank - 1] != sk[rank - 1] || sk[rank - 2] != sv[rank - 2]) return ValueId();
+  for (int d = 0; d < rank - 2; ++d) {
+    for (const Expr& n : {sk[d], sv[d]}) {
+      const bool groups = gqa && d == rank - 3 && n.IsConstant() && sq[d].IsConstant() && n != Expr(0) &&
+                          *sq[d].Constant() % *n.Constant() == 0;
+      if (n != sq[d] && n != Expr(1) && !groups) return ValueId();
+    }
+  }
+  double scale;
+  if (!call.IsNone("scale")) {
+    const OpArg& given = *call.Find("scale");
+    if (!given.known) return ValueId();
+    SMELT_ASSIGN_OR_RETURN(scale, call.GetDouble("scale"));
+  } else {
+    const std::optional<int64_t> depth = sq[rank - 1].Constant();
+    if (!depth || *depth == 0) return ValueId();
+    scale = 1 / std::sqrt(static_cast<double>(*depth));
+  }
+  ValueId mask = TensorArg(call, "attn_mask");
+  if (mask.valid()) {
+    std::vector<Expr> scores = sq;
+    scores[rank - 1] = sk[rank - 2];
+    mask = MaskOfScores(e, mask, std::move(scores));
+    if (!mask.valid()) return ValueId();
+  } else {
+    mask = e.None();
+  }
+  const bool as_query = LiesAsQuery(e, call, q, k, v, gqa);
+  const ValueId out =
+      e.Op("smelt::attention", {q, k, v, mask, e.Const(scale), e.Const(0.0), e.Const(-kUnbounded),
+                                e.Const(causal ? int64_t{0} : kUnbounded), e.Const(false), e.Const(as_query)});
+  if (!e.ok()) return e.status();
+  return out;
+}
+
 Values ScaledDotProductAttention(Emit& e, const OpCall& call) {
   const ValueId q = call.arg(0).value;
   ValueId k = call.arg(1).value, v = call.arg(2).value;
   SMELT_ASSIGN_OR_RETURN(bool gqa, call.GetBoolOr("enable_gqa", false));
+  SMELT_ASSIGN_OR_RETURN(const ValueId whole, Whole(e, call, q, k, v, gqa));
+  if (whole.valid()) return std::vector<ValueId>{whole};
   const std::vector<Expr> sq = e.Sizes(q);
   const int rank = static_cast<int>(sq.size());
   if (gqa && (rank < 3 || e.Rank(k) < 3 || e.Rank(v) < 3)) return call.Error("heads are expected, with enable_gqa");

@@ -105,6 +105,29 @@ absl::Status Dot(Ctx& c) {
   return absl::OkStatus();
 }
 
+// attention(query [.., l, e], key [.., s, e], value [.., s, v], ...): [.., l, v], in the layout of the query or contiguous.
+absl::Status Attention(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(const TensorType query, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(const TensorType key, TensorArgument(c, 1));
+  SMELT_ASSIGN_OR_RETURN(const TensorType value, TensorArgument(c, 2));
+  const int rank = query.rank();
+  if (rank < 2 || key.rank() != rank || value.rank() != rank)
+    return c.call.Error("query, key and value must have the same number of dims, 2 or more");
+  SMELT_RETURN_IF_ERROR(MatchDTypes(c, query, key, "query and key"));
+  SMELT_RETURN_IF_ERROR(MatchDTypes(c, query, value, "query and value"));
+  SMELT_RETURN_IF_ERROR(MatchInner(c, (*query.sizes)[rank - 1], (*key.sizes)[rank - 1]));
+  SMELT_RETURN_IF_ERROR(MatchInner(c, (*key.sizes)[rank - 2], (*value.sizes)[rank - 2]));
+  std::vector<Expr> sizes = *query.sizes;
+  sizes[rank - 1] = (*value.sizes)[rank - 1];
+  SMELT_ASSIGN_OR_RETURN(const bool as_query, c.call.GetBool("as_query"));
+  if (as_query && query.strides && sizes == *query.sizes) {
+    c.AddStrided(*query.dtype, std::move(sizes), view_rules::PreservedStrides(c.decide, GeoOf(c.decide, query)));
+  } else {
+    c.Add(*query.dtype, std::move(sizes));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Outer(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType a, TensorArgument(c, 0));
   SMELT_ASSIGN_OR_RETURN(TensorType b, TensorArgument(c, 1));
@@ -707,6 +730,7 @@ void AddLibraryRules(RuleTable& r) {
   AddRule(r, "mm addmm", Mm);
   AddRule(r, "_int_mm", IntMm);
   AddRule(r, "bmm baddbmm addbmm", Bmm);
+  r["smelt::attention"] = Attention;
   AddRule(r, "mv addmv", Mv);
   AddRule(r, "dot vdot", Dot);
   AddRule(r, "outer ger", Outer);

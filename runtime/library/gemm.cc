@@ -287,7 +287,6 @@ void Gemm(int64_t m, int64_t n, int64_t k, const uint32_t* a, int64_t a_row, int
   Run<uint32_t>({m, n, k, a, a_row, a_col, b, b_row, b_col, c, c_row});
 }
 
-// The columns of a panel at this machine's level; kPanelColumns is a multiple of it.
 int64_t PanelWidth() { return LibraryLevel() == 4 ? 64 : LibraryLevel() == 3 ? 16 : 8; }
 
 int64_t PackedElements(int64_t k, int64_t n) { return (n + kPanelColumns - 1) / kPanelColumns * kPanelColumns * k; }

@@ -23,6 +23,8 @@ void Gemm(int64_t m, int64_t n, int64_t k, const uint32_t* a, int64_t a_row, int
 // A right operand in the order in which GemmPacked reads it on this machine: panels of columns, padded with zeros to a
 // multiple of kPanelColumns.
 inline constexpr int64_t kPanelColumns = 64;
+// Returns the columns of a panel on this machine: a divisor of kPanelColumns.
+int64_t PanelWidth();
 int64_t PackedElements(int64_t k, int64_t n);
 void PackRight(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col, float* packed);
 

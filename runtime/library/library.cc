@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/runtime/library/attention.h"
 
 namespace smelt {
 
@@ -15,6 +16,7 @@ namespace {
 using library_internal::LibraryEntry;
 
 constexpr LibraryEntry kOps[] = {
+    {"attention", library_internal::MakeAttention},
     {"matmul", library_internal::MakeMatmul},
     {"convolution", library_internal::MakeConvolution},
     {"convolution_backward", library_internal::MakeConvolutionBackward},
