@@ -20,6 +20,7 @@
 #include "smelt/fuser/expander.h"
 #include "smelt/fuser/lower_group.h"
 #include "smelt/fuser/quantized_weights.h"
+#include "smelt/fuser/written_attention.h"
 
 namespace smelt {
 
@@ -74,6 +75,7 @@ void EraseDeadIn(Graph& g, BlockId b, const absl::flat_hash_set<NodeId>& kept) {
 
 absl::Status Expander::Run() {
   SMELT_RETURN_IF_ERROR(UseQuantizedWeights(g_));
+  SMELT_RETURN_IF_ERROR(UseAttention(g_));
   SMELT_RETURN_IF_ERROR(ExpandBlock(g_.top()));
   if (has_cats_) {
     // From here on readers do not change.
