@@ -363,7 +363,9 @@ class Attention : public PreparedOp {
     return static_cast<int32_t>(std::clamp<int64_t>(v, -kMost, kMost));
   }
   // Returns how many places of the query's dim share one of the operand's.
-  int64_t Divisor(const OperandShape& o, int d) const { return o.sizes[d] == 0 ? 1 : query_.sizes[d] / o.sizes[d]; }
+  int64_t Divisor(const OperandShape& o, int d) const {
+    return o.sizes[d] == 0 ? 1 : std::max<int64_t>(query_.sizes[d] / o.sizes[d], 1);
+  }
   // Returns the offset in bytes of the matrix of `o` for the first query of a head.
   int64_t OffsetOf(const OperandShape& o, int64_t head) const {
     int64_t offset = 0;

@@ -211,6 +211,7 @@ TEST(AttentionTest, ARowWithoutKeysIsZeroOrNaN) {
 TEST(AttentionTest, SizesMayBeZero) {
   ExpectFormula({1, 2, 2, 0, 5, 8, 8}, 0);
   ExpectFormula({0, 2, 2, 3, 5, 8, 8}, 0);
+  ExpectFormula({1, 0, 2, 3, 5, 8, 8}, 0);
   ExpectFormula({1, 2, 2, 3, 5, 8, 0}, 0);
   for (int64_t rows : {3, 7}) ExpectFormula({1, 2, 2, rows, 5, 0, 8}, 1e-6);
 }
