@@ -14,7 +14,7 @@ std::string BytesText(int64_t bytes) {
   double v = static_cast<double>(bytes) / 1000;
   int unit = 0;
   for (; v >= 1000 && unit < 3; ++unit) v /= 1000;
-  return absl::StrFormat(v < 100 ? "%.1f %s" : "%.0f %s", v, units[unit]);
+  return absl::StrFormat("%.*f %s", v < 100 ? 1 : 0, v, units[unit]);
 }
 
 std::string SecondsText(double seconds) {

@@ -26,8 +26,9 @@ constexpr int64_t kWidened = 128;  // columns at a time
 template <int kBytes>
 SMELT_INLINE typename Vector<float, kBytes>::Type Widen(const int8_t* p) {
   constexpr int kLanes = kBytes / 4;
-#if defined(__x86_64__)
-  // One instruction in a function of that level, which gcc does not find.
+#if defined(__x86_64__) && !defined(__clang__)
+  // One instruction in a function of that level. gcc does not find it; clang does, and takes registers of a level in
+  // assembly only in a function of that level, which this becomes part of later.
   if constexpr (kLanes == 16 || kLanes == 8) {
     struct __attribute__((packed)) Bits {
       int8_t bytes[kLanes];
