@@ -161,13 +161,13 @@ class WeightFinder {
     const int64_t* number = std::get_if<int64_t>(offset);
     return number != nullptr && *number == 0;
   }
-  // Returns the bytes of which a value is a conversion, which is exact; otherwise the value itself.
+  // Returns the integers of which a value is a conversion; otherwise the value itself.
   ValueId Unconverted(ValueId v) const {
     v = InOrder(v);
     if (!IsContiguous(v) || g_.IsParam(g_.value(v).def)) return v;
     const NodeId def = g_.value(v).def;
-    if (GetOpTraits(g_.node(def).op).family != OpFamily::kConversion || !IsBytes(In(def, 0))) return v;
-    return InOrder(In(def, 0));
+    if (GetOpTraits(g_.node(def).op).family != OpFamily::kConversion || !IsContiguous(In(def, 0))) return v;
+    return IsIntegral(*Type(In(def, 0)).dtype) ? InOrder(In(def, 0)) : v;
   }
   bool IsBytes(ValueId v) const {
     return IsContiguous(v) && (Type(v).dtype == DType::kInt8 || Type(v).dtype == DType::kUInt8);
