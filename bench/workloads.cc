@@ -270,6 +270,26 @@ std::vector<Workload> AllWorkloads() {
   return all;
 }
 
+std::vector<Workload> WritingWorkloads() {
+  std::vector<Workload> all;
+  all.push_back(Make("write_beside", In("x", {4, 8}) + ", " + In("y", {512, 512}),
+                     "  %x1 = aten::add_(%x, {1}, {1})\n  %s = aten::sigmoid(%y)\n  %m = aten::mul(%s, %y)\n"
+                     "  %z = aten::add(%m, {1}, {1})\n",
+                     "%z", 4 * 512 * 512, 4 * 512 * 512, 0, 0));
+  all.push_back(Make("write_and_return", In("x", {512, 512}) + ", " + In("y", {512, 512}),
+                     "  %x1 = aten::add_(%x, %y, {1})\n  %s = aten::sigmoid(%y)\n  %m = aten::mul(%s, %x1)\n",
+                     "%m, %x1", 8 * 512 * 512, 8 * 512 * 512, 0, 0));
+  Weights weights;
+  for (const char* n : {"g", "b"}) weights.Add(n, {16});
+  for (const char* n : {"m", "v"}) weights.Add(n, {16}, "buffer");
+  Workload norm = Make("batch_norm_train", absl::StrCat(weights.inputs(), ", ", In("x", {8, 16, 64, 64})),
+                       "  %y = aten::batch_norm(%x, %g, %b, %m, %v, {True}, {0.1}, {1e-05}, {True})\n", "%y",
+                       4 * 8 * 16 * 64 * 64, 4 * 8 * 16 * 64 * 64, 0, 0);
+  norm.weights = weights.declarations();
+  all.push_back(std::move(norm));
+  return all;
+}
+
 absl::StatusOr<std::unique_ptr<Graph>> BuildGraph(const Workload& w) {
   // Turns constants in braces into nodes.
   std::map<std::string, std::string> names;

@@ -22,6 +22,8 @@ struct Workload {
 };
 
 std::vector<Workload> AllWorkloads();
+// Programs that write an argument or a buffer, for bench/layouts.cc.
+std::vector<Workload> WritingWorkloads();
 
 // The graph, its types completed and its weights' storages filled with small numbers.
 absl::StatusOr<std::unique_ptr<Graph>> BuildGraph(const Workload& w);

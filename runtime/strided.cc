@@ -65,6 +65,69 @@ void CopyRows(const Dim* dims, int rank, int item, char* dst, const char* src, i
   }
 }
 
+// A matrix is transposed in bands of rows that read and write whole lines, and of so few columns that these lines stay in
+// the nearest cache.
+constexpr int64_t kBandRows = 16, kBandColumns = 64;
+constexpr int64_t kLine = 64;
+
+template <int kBytes>
+void CopyBands(const Dim& column, const Dim& row, char* dst, const char* src, int64_t columns) {
+  for (int64_t begin = 0; begin < row.size; begin += kBandRows) {
+    const int64_t end = std::min(row.size, begin + kBandRows);
+    for (int64_t c = 0; c < columns; ++c) {
+      char* to = dst + c * column.dst;
+      const char* from = src + c * column.src;
+      for (int64_t i = begin; i < end; ++i) std::memcpy(to + i * row.dst, from + i * row.src, kBytes);
+    }
+  }
+}
+
+void CopyBands(int item, const Dim& column, const Dim& row, char* dst, const char* src, int64_t columns) {
+  switch (item) {
+    case 1:
+      return CopyBands<1>(column, row, dst, src, columns);
+    case 2:
+      return CopyBands<2>(column, row, dst, src, columns);
+    case 4:
+      return CopyBands<4>(column, row, dst, src, columns);
+    case 8:
+      return CopyBands<8>(column, row, dst, src, columns);
+    default:
+      return CopyBands<16>(column, row, dst, src, columns);
+  }
+}
+
+// The last two dims are matrices, whose elements lie in the source column after column. Copies the strips [begin, end) of
+// kBandColumns columns, of all matrices.
+void CopyStrips(const Dim* dims, int rank, int item, char* dst, const char* src, int64_t begin, int64_t end) {
+  const Dim &column = dims[rank - 2], &row = dims[rank - 1];
+  const int64_t strips = (column.size + kBandColumns - 1) / kBandColumns;
+  for (int64_t s = begin; s < end; ++s) {
+    const int64_t first = s % strips * kBandColumns;
+    char* to = dst + first * column.dst;
+    const char* from = src + first * column.src;
+    int64_t rest = s / strips;
+    for (int d = rank - 3; d >= 0; --d) {
+      to += rest % dims[d].size * dims[d].dst;
+      from += rest % dims[d].size * dims[d].src;
+      rest /= dims[d].size;
+    }
+    CopyBands(item, column, row, to, from, std::min(kBandColumns, column.size - first));
+  }
+}
+
+// Returns the dim along which the source's elements lie nearest to each other, if rows would read lines for one element
+// each; else -1.
+int ColumnDim(const Dim* dims, int rank) {
+  const int64_t along = std::abs(dims[rank - 1].src);
+  if (along < kLine) return -1;
+  int nearest = -1;
+  for (int d = 0; d < rank - 1; ++d) {
+    if (std::abs(dims[d].src) < std::abs(nearest < 0 ? along : dims[nearest].src)) nearest = d;
+  }
+  return nearest;
+}
+
 }  // namespace
 
 void CopyStrided(char* dst, absl::Span<const int64_t> dst_strides, const char* src,
@@ -99,6 +162,20 @@ void CopyStrided(char* dst, absl::Span<const int64_t> dst_strides, const char* s
   }
   rank = merged;
   if (rank == 0) dims[rank++] = {1, item_bytes, item_bytes};
+  if (const int column = ColumnDim(dims, rank); column >= 0) {
+    std::rotate(dims + column, dims + column + 1, dims + rank - 1);
+    const Dim &columns = dims[rank - 2], &row = dims[rank - 1];
+    const int64_t strips = elements / (columns.size * row.size) * ((columns.size + kBandColumns - 1) / kBandColumns);
+    if (pool == nullptr || elements * item_bytes < 2 * kChunkBytes) {
+      CopyStrips(dims, rank, item_bytes, dst, src, 0, strips);
+      return;
+    }
+    const int64_t step = std::max<int64_t>(kChunkBytes / (kBandColumns * row.size * item_bytes), 1);
+    pool->For((strips + step - 1) / step, width, [&](int64_t c) {
+      CopyStrips(dims, rank, item_bytes, dst, src, c * step, std::min(strips, (c + 1) * step));
+    });
+    return;
+  }
   const int64_t rows = elements / dims[rank - 1].size;
   const int64_t bytes = elements * item_bytes;
   if (pool == nullptr || bytes < 2 * kChunkBytes) {

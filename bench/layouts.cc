@@ -1,0 +1,211 @@
+// Times the workloads of bench/README.md, and two that write, with arguments in other layouts than the exported one. Prints
+// for each layout the plan that took the call, by kind and number, the time, and its ratio to the time of the exported
+// layout. In the first plan arguments in other layouts are copied.
+//
+//   bazel run -c opt //bench:layouts -- [--only=softmax,mlp] [--cpu-time] [--budget=SECONDS]
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "smelt/bench/roofline.h"
+#include "smelt/bench/workloads.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/pipeline/compile.h"
+#include "smelt/runtime/program.h"
+
+namespace smelt::bench {
+namespace {
+
+struct Options {
+  std::vector<std::string> only;
+  double budget = 0.5;
+};
+
+// How an argument lies in memory.
+enum class Layout { kExported, kOffset, kGaps, kTransposed, kChannelsLast, kExpanded, kStepped };
+
+const char* Name(Layout layout) {
+  constexpr const char* kNames[] = {"exported", "offset", "gaps", "transposed", "channels_last", "expanded", "stepped"};
+  return kNames[static_cast<int>(layout)];
+}
+
+// Returns the order of dims in memory, from the outermost to the innermost.
+std::vector<int> OrderOf(Layout layout, int rank) {
+  std::vector<int> order;
+  for (int d = 0; d < rank; ++d) order.push_back(d);
+  if (layout == Layout::kTransposed) std::swap(order[rank - 2], order[rank - 1]);
+  if (layout == Layout::kChannelsLast) std::rotate(order.begin() + 1, order.begin() + 2, order.end());
+  return order;
+}
+
+bool Applies(Layout layout, const ArgInfo& a) {
+  int64_t elements = 1;
+  for (int64_t s : a.sizes) elements *= s;
+  const int rank = static_cast<int>(a.sizes.size());
+  constexpr int64_t kFew = 1 << 12;  // biases and the like stay as they are
+  if (elements < kFew) return false;
+  switch (layout) {
+    case Layout::kExported:
+    case Layout::kOffset:
+    case Layout::kStepped:
+      return true;
+    case Layout::kChannelsLast:
+      return rank == 4;
+    default:
+      return rank >= 2;
+  }
+}
+
+Tensor Make(const ArgInfo& a, Layout layout) {
+  const int rank = static_cast<int>(a.sizes.size());
+  Geometry g = Geometry::Contiguous(a.sizes);
+  if (Applies(layout, a)) {
+    if (layout == Layout::kOffset) g.offset = 1;
+    const std::vector<int> order = OrderOf(layout, rank);
+    int64_t stride = layout == Layout::kStepped ? 2 : 1;
+    for (int k = rank; k-- > 0;) {
+      g.strides[order[k]] = stride;
+      stride *= a.sizes[order[k]];
+      if (k == rank - 1 && layout == Layout::kGaps) stride += 64;
+    }
+    if (layout == Layout::kExpanded) g.strides[0] = 0;
+  }
+  const int64_t elements = g.Span().second;
+  auto storage = Storage::Allocate(elements * ItemSize(a.dtype));
+  uint32_t seed = 7;
+  for (int64_t i = 0; i < elements; ++i) {
+    seed = seed * 1664525 + 1013904223;
+    const float v = static_cast<float>(static_cast<int32_t>(seed)) * 0x1p-30f;
+    if (a.dtype == DType::kFloat32) reinterpret_cast<float*>(storage->data())[i] = v;
+    if (a.dtype == DType::kBFloat16) {
+      uint32_t bits;
+      std::memcpy(&bits, &v, 4);
+      reinterpret_cast<uint16_t*>(storage->data())[i] = static_cast<uint16_t>(bits >> 16);
+    }
+  }
+  return Tensor(storage, a.dtype, std::move(g));
+}
+
+// A call: the layouts of the arguments.
+struct Call {
+  std::string name;
+  std::vector<Layout> layouts;
+};
+
+// Each layout for all arguments that can have it, and for each of two or three such arguments alone.
+std::vector<Call> Calls(const std::vector<ArgInfo>& args) {
+  std::vector<Call> calls = {{"exported", std::vector<Layout>(args.size(), Layout::kExported)}};
+  for (Layout layout : {Layout::kOffset, Layout::kGaps, Layout::kTransposed, Layout::kChannelsLast, Layout::kExpanded,
+                        Layout::kStepped}) {
+    std::vector<size_t> can;
+    for (size_t k = 0; k < args.size(); ++k) {
+      if (Applies(layout, args[k])) can.push_back(k);
+    }
+    if (can.empty()) continue;
+    Call all{Name(layout), calls[0].layouts};
+    for (size_t k : can) all.layouts[k] = layout;
+    calls.push_back(std::move(all));
+    for (size_t one = 0; one < can.size() && can.size() > 1 && can.size() <= 3; ++one) {
+      Call alone{absl::StrCat(Name(layout), " ", args[can[one]].name), calls[0].layouts};
+      alone.layouts[can[one]] = layout;
+      calls.push_back(std::move(alone));
+    }
+  }
+  return calls;
+}
+
+// Returns the kind and the number of the plan that takes these arguments.
+absl::StatusOr<std::string> PlanOf(const std::shared_ptr<const Program>& program, absl::Span<const Datum> args) {
+  InstanceOptions options;
+  options.time_steps = true;
+  SMELT_ASSIGN_OR_RETURN(auto instance, Instance::Create(program, options));
+  SMELT_RETURN_IF_ERROR(instance->Run(args).status());
+  int plan = -1;
+  for (const StepTime& step : instance->step_times()) {
+    if (step.runs > 0) plan = step.plan;
+  }
+  const char* kind = Name(instance->last_call().variant);
+  return plan < 0 ? std::string(kind) : absl::StrCat(kind, " ", plan);
+}
+
+absl::Status Measure(const Workload& w, const Options& options) {
+  SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, BuildGraph(w));
+  CompileOptions compile;
+  SMELT_ASSIGN_OR_RETURN(Target native, ParseTarget("native"));
+  compile.targets = {native};
+  const std::string path = absl::StrCat("/tmp/smelt_bench_", w.name, ".smb");
+  SMELT_RETURN_IF_ERROR(CompileToFile(*graph, path, compile).status());
+  ProgramOptions program_options;
+  program_options.threads = 1;
+  SMELT_ASSIGN_OR_RETURN(auto program, Program::Load(path, program_options));
+  std::remove(path.c_str());
+  double exported = 0;
+  for (const Call& call : Calls(program->args())) {
+    SMELT_ASSIGN_OR_RETURN(auto instance, Instance::Create(program));
+    std::vector<Datum> args;
+    for (size_t k = 0; k < call.layouts.size(); ++k) {
+      args.push_back(Datum(Make(program->args()[k], call.layouts[k])));
+    }
+    absl::StatusOr<std::vector<Datum>> outputs = instance->Run(args);
+    if (!outputs.ok()) {
+      std::printf("%-20s %-22s %s\n", w.name.c_str(), call.name.c_str(), outputs.status().ToString().c_str());
+      continue;
+    }
+    SMELT_ASSIGN_OR_RETURN(const std::string plan, PlanOf(program, args));
+    absl::Status status;
+    const double run = MinSeconds(
+        [&] {
+          absl::Status s = instance->RunInto(args, &*outputs);
+          if (!s.ok()) status = s;
+        },
+        options.budget);
+    SMELT_RETURN_IF_ERROR(status);
+    if (exported == 0) exported = run;
+    std::printf("%-20s %-22s %-14s %10.4f %8.2f\n", w.name.c_str(), call.name.c_str(), plan.c_str(), run * 1e3,
+                run / exported);
+    std::fflush(stdout);
+  }
+  return absl::OkStatus();
+}
+
+int Run(const Options& options) {
+  std::printf("%-20s %-22s %-14s %10s %8s\n", "workload", "layout", "plan", "ms", "ratio");
+  std::vector<Workload> workloads = AllWorkloads();
+  for (Workload& w : WritingWorkloads()) workloads.push_back(std::move(w));
+  int failed = 0;
+  for (const Workload& w : workloads) {
+    if (!options.only.empty() && std::find(options.only.begin(), options.only.end(), w.name) == options.only.end())
+      continue;
+    if (absl::Status s = Measure(w, options); !s.ok()) {
+      std::fprintf(stderr, "%s: %s\n", w.name.c_str(), s.ToString().c_str());
+      ++failed;
+    }
+  }
+  return failed != 0;
+}
+
+}  // namespace
+}  // namespace smelt::bench
+
+int main(int argc, char** argv) {
+  smelt::bench::Options options;
+  for (int i = 1; i < argc; ++i) {
+    absl::string_view a = argv[i];
+    if (absl::ConsumePrefix(&a, "--only=")) {
+      options.only = absl::StrSplit(a, ',');
+    } else if (a == "--cpu-time") {
+      smelt::bench::UseCpuTime();
+    } else if (absl::ConsumePrefix(&a, "--budget=") && absl::SimpleAtod(a, &options.budget)) {
+    } else {
+      std::fprintf(stderr, "layouts [--only=A,B] [--cpu-time] [--budget=SECONDS]\n");
+      return 64;
+    }
+  }
+  return smelt::bench::Run(options);
+}
