@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <set>
 
 #include "smelt/alias/alias_db.h"
 #include "smelt/core/op/ops.h"
@@ -62,14 +61,6 @@ std::vector<int> TensorArgs(const Graph& g) {
   }
   return out;
 }
-std::vector<int> AllStorages(const Graph& g) {
-  // Another method of the bundle may have more.
-  std::set<int> out;
-  for (const InputInfo& info : g.input_infos) {
-    if (info.kind == InputInfo::Kind::kWeight) out.insert(g.weights[info.weight].storage);
-  }
-  return {out.begin(), out.end()};
-}
 std::vector<int> WrittenArgs(const Graph& g, const Convention& distinct) {
   std::vector<int> out;
   for (int position : TensorArgs(g)) {
@@ -101,10 +92,6 @@ std::vector<int> WrittenStorages(const Graph& g, const Convention& distinct) {
 }
 
 EagerWrites FindEagerWrites(const Graph& g) {
-  EagerWrites all{TensorArgs(g), AllStorages(g)};
-  const std::vector<NodeId> nodes = g.AllNodes();
-  const bool custom = std::any_of(nodes.begin(), nodes.end(), [&](NodeId n) { return g.node(n).op.IsDeclared(); });
-  if (!custom) return all;
   const std::unique_ptr<Graph> copy = g.Clone();
   const std::unique_ptr<AliasDb> db = AliasDb::Build(*copy, {.distinct_inputs = true});
   EagerWrites out;

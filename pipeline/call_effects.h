@@ -32,16 +32,15 @@ bool ReturnsNewMemoryOnly(const Convention& c);
 // storage, so that a copy cannot replace it. A tensor that becomes another does not count.
 bool StridesAreSeen(const Graph& g);
 
-// Returns the user arguments that are tensors, by position, and all of the graph's weight storages.
+// Returns the user arguments that are tensors, by position.
 std::vector<int> TensorArgs(const Graph& g);
-std::vector<int> AllStorages(const Graph& g);
 
 // Returns those that the plan for distinct arguments changes.
 std::vector<int> WrittenArgs(const Graph& g, const Convention& distinct);
 std::vector<int> WrittenStorages(const Graph& g, const Convention& distinct);
 
-// Returns the arguments and storages that a program in eager order may change or hand out: all of them. If what keeps it
-// from being compiled is an operator of the user's own, those that the alias database cannot rule out.
+// Returns the arguments and storages that a program in eager order may change, as far as the alias database cannot rule
+// it out, and the storages that it may hand out. Arguments that share memory do not count.
 struct EagerWrites {
   std::vector<int> args, storages;
 };
