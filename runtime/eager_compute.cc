@@ -1,8 +1,10 @@
 #include "smelt/runtime/eager_compute.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/status_macros.h"
@@ -27,23 +29,90 @@ absl::StatusOr<std::vector<int64_t>> BroadcastShape(const fb::EagerInstrT& i, co
   return shape;
 }
 
+// Elements of a write in order that are computed together, because none of them reads or writes what an earlier one has
+// written.
+class ElementWave {
+ public:
+  // Adds an element and its operands, as WriteInOrder gives them. Returns false if it belongs to the next wave.
+  bool Takes(const Tensor& element, absl::Span<const PythonValue> operands) {
+    const bool waits = IsWritten(element) || std::any_of(operands.begin(), operands.end(), [&](const PythonValue& v) {
+                         return v.IsTensor() && IsWritten(v.tensor());
+                       });
+    if (!elements_.empty() && (waits || elements_.size() >= kMostElements)) return false;
+    const char* at = static_cast<const char*>(element.data());
+    for (int k = 0; k < ItemSize(element.dtype()); ++k) written_.insert(at + k);
+    elements_.push_back(element);
+    operands_.emplace_back(operands.begin(), operands.end());
+    return true;
+  }
+  int64_t size() const { return static_cast<int64_t>(elements_.size()); }
+
+  // The operands with all elements side by side.
+  std::vector<PythonValue> Operands() const {
+    std::vector<PythonValue> out = operands_[0];
+    for (size_t k = 0; k < out.size(); ++k) {
+      if (!out[k].IsTensor() || out[k].tensor().rank() == 0) continue;
+      const DType dtype = out[k].tensor().dtype();
+      const Tensor joined = Tensor::EmptyStrided(dtype, {size()}, {1});
+      for (size_t i = 0; i < operands_.size(); ++i) {
+        std::memcpy(static_cast<char*>(joined.data()) + i * ItemSize(dtype), operands_[i][k].tensor().data(),
+                    ItemSize(dtype));
+      }
+      out[k] = PythonValue(joined);
+    }
+    return out;
+  }
+  // `values` has one value for all elements if no operand has dims.
+  absl::Status Write(const Tensor& values) const {
+    const int64_t item = ItemSize(values.dtype()), given = values.NumElements();
+    if ((given != size() && given != 1) || !values.geometry().IsContiguous())
+      return absl::InternalError("a pointwise call gave another number of elements");
+    for (size_t i = 0; i < elements_.size(); ++i) {
+      const int64_t from = given == 1 ? 0 : static_cast<int64_t>(i) * item;
+      std::memcpy(elements_[i].data(), static_cast<const char*>(values.data()) + from, item);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static constexpr size_t kMostElements = 1 << 12;
+
+  bool IsWritten(const Tensor& element) const {
+    const char* at = static_cast<const char*>(element.data());
+    for (int k = 0; k < ItemSize(element.dtype()); ++k) {
+      if (written_.contains(at + k)) return true;
+    }
+    return false;
+  }
+
+  std::vector<Tensor> elements_;
+  std::vector<std::vector<PythonValue>> operands_;  // by element
+  absl::flat_hash_set<const char*> written_;        // bytes
+};
+
 }  // namespace
 
 absl::StatusOr<bool> EagerComputer::WriteElements(const Tensor& to, absl::Span<const PythonValue> read, int call) {
   bool remembered = false;
-  return WriteInOrder(to, read, [&](const Tensor& element, absl::Span<const PythonValue> elements) -> absl::Status {
+  const auto write = [&](ElementWave& wave) -> absl::Status {
     if (!std::exchange(remembered, true)) memory_.Remember(to.storage());
-    Tensor value;
-    if (call < 0) {
-      value = elements[0].tensor();
-    } else {
-      const std::vector<int64_t> one = {1};
-      SMELT_ASSIGN_OR_RETURN(const std::vector<Datum> results, Call(call, elements, &one));
-      value = results[0].tensor();
-    }
-    std::memmove(element.data(), value.data(), ItemSize(to.dtype()));
-    return absl::OkStatus();
-  });
+    const std::vector<PythonValue> operands = wave.Operands();
+    if (call < 0) return wave.Write(operands[0].tensor());
+    const std::vector<int64_t> shape = {wave.size()};
+    SMELT_ASSIGN_OR_RETURN(const std::vector<Datum> results, Call(call, operands, &shape));
+    return wave.Write(results[0].tensor());
+  };
+  ElementWave wave;
+  SMELT_ASSIGN_OR_RETURN(const bool done,
+                         WriteInOrder(to, read, [&](const Tensor& element, absl::Span<const PythonValue> elements) {
+                           if (wave.Takes(element, elements)) return absl::OkStatus();
+                           absl::Status status = write(wave);
+                           wave = ElementWave();
+                           wave.Takes(element, elements);
+                           return status;
+                         }));
+  if (done && wave.size() > 0) SMELT_RETURN_IF_ERROR(write(wave));
+  return done;
 }
 
 absl::StatusOr<bool> EagerComputer::PrepareTargets(const fb::EagerInstrT& i, absl::Span<const PythonValue> inputs,
