@@ -10,6 +10,7 @@
 namespace smelt {
 
 absl::StatusOr<ValueId> CallGraph::Operand(ValueId v) {
+  if (const auto it = bound_.find(v); it != bound_.end()) return it->second;
   const NodeId end = g_->block(g_->top()).return_node;
   const Value& value = outer_.value(v);
   if (auto c = GetConstant(outer_, v); c && !std::holds_alternative<Tensor>(*c)) return InsertConstant(*g_, end, *c);

@@ -1,4 +1,4 @@
-// The pure graph of one operator, for the eager-order plan. Its inputs are the operands that are known only in the
+// The pure graph of one operator, or of several, for the eager-order plan. Its inputs are the operands that are known only in the
 // call, in the order in which they were requested.
 //
 //   CallGraph call(graph, /*flat=*/false);
@@ -35,6 +35,8 @@ class CallGraph {
 
   // Returns the operand in this graph. Unimplemented if its dtype or sizes are not known.
   absl::StatusOr<ValueId> Operand(ValueId v);
+  // From here on, Operand(v) returns `inner`, a value of this graph.
+  void Bind(ValueId v, ValueId inner) { bound_[v] = inner; }
   absl::StatusOr<std::vector<ValueId>> Apply(OpName op, const std::vector<ValueId>& args, size_t results,
                                              std::shared_ptr<const SourceLocation> source,
                                              Graph::Attributes attributes = {});
@@ -60,6 +62,7 @@ class CallGraph {
   std::unique_ptr<Graph> g_;
   std::vector<ValueId> operands_;
   absl::flat_hash_map<std::string, Expr> sizes_;
+  absl::flat_hash_map<ValueId, ValueId> bound_;
 };
 
 }  // namespace smelt

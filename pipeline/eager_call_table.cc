@@ -1,6 +1,7 @@
 #include "smelt/pipeline/eager_call_table.h"
 
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "smelt/core/base/status_macros.h"
@@ -10,21 +11,40 @@
 
 namespace smelt {
 
-absl::StatusOr<int> EagerCallTable::Add(CallGraph& call) {
-  Graph& g = call.graph();
-  auto [it, fresh] = numbers_.try_emplace(PrintGraph(g), static_cast<int>(program_.calls.size()));
-  if (!fresh) return it->second;
+absl::StatusOr<EagerCallTable::Compiled> EagerCallTable::Compile(Graph& g, bool with_alias_db) {
   const std::unique_ptr<Graph> signature = g.Clone();
   PassContext context;
   PassRunOptions run;
-  run.disabled = {"build-alias-db"};  // one operator's nodes depend on each other alone
+  if (!with_alias_db) run.disabled = {"build-alias-db"};
   SMELT_RETURN_IF_ERROR(PassesOf({PassGroup::kPure, PassGroup::kExpand, PassGroup::kFuse}).Run(g, context, run));
+  const auto& functional = context.Get<FunctionalizeResult>();
   BundleBuilder builder(*signature, bundle_);
-  SMELT_RETURN_IF_ERROR(builder.AddPlan(g, context.Get<FunctionalizeResult>().convention, {}).status());
+  SMELT_ASSIGN_OR_RETURN(const PlanStats stats, builder.AddPlan(g, functional.convention, {}));
   if (!builder.constants().empty()) return absl::UnimplementedError("a constant tensor inside an operator");
   SMELT_ASSIGN_OR_RETURN(fb::BundleT bundle, builder.Finish());
-  program_.calls.push_back(std::make_unique<fb::BundleT>(std::move(bundle)));
+  return Compiled{std::move(bundle), stats.launches + stats.library_calls,
+                  functional.assumes || !functional.at_least_two.empty()};
+}
+
+absl::StatusOr<int> EagerCallTable::Add(CallGraph& call) {
+  auto [it, fresh] = numbers_.try_emplace(PrintGraph(call.graph()), static_cast<int>(program_.calls.size()));
+  if (!fresh) return it->second;
+  // One operator's nodes depend on each other alone.
+  SMELT_ASSIGN_OR_RETURN(Compiled compiled, Compile(call.graph(), /*with_alias_db=*/false));
+  program_.calls.push_back(std::make_unique<fb::BundleT>(std::move(compiled.bundle)));
   return it->second;
+}
+
+absl::StatusOr<int> EagerCallTable::AddGroup(CallGraph& call, int steps) {
+  const std::string text = PrintGraph(call.graph());
+  if (const auto it = numbers_.find(text); it != numbers_.end()) return it->second;
+  SMELT_ASSIGN_OR_RETURN(Compiled compiled, Compile(call.graph(), /*with_alias_db=*/true));
+  if (compiled.steps >= steps) return absl::UnimplementedError("as many kernels as operators");
+  if (compiled.assumes) return absl::UnimplementedError("an assumption on sizes");
+  const int number = static_cast<int>(program_.calls.size());
+  program_.calls.push_back(std::make_unique<fb::BundleT>(std::move(compiled.bundle)));
+  numbers_.emplace(text, number);
+  return number;
 }
 
 absl::StatusOr<int> EagerCallTable::Conversion(ValueId from, DType to) {

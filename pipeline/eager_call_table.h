@@ -1,4 +1,4 @@
-// The calls of an eager-order program: pure graphs of one operator, each compiled like any graph.
+// The calls of an eager-order program: pure graphs of one operator or a group, each compiled like any graph.
 #ifndef SMELT_PIPELINE_EAGER_CALL_TABLE_H_
 #define SMELT_PIPELINE_EAGER_CALL_TABLE_H_
 
@@ -21,10 +21,20 @@ class EagerCallTable {
 
   // Compiles a call and returns its number; equal calls have one number.
   absl::StatusOr<int> Add(CallGraph& call);
+  // The same for the call of a group. Unimplemented if it would not make fewer launches and library calls than `steps`,
+  // or needs an assumption on sizes.
+  absl::StatusOr<int> AddGroup(CallGraph& call, int steps);
   // Returns the call that converts a value of the graph to another dtype.
   absl::StatusOr<int> Conversion(ValueId from, DType to);
 
  private:
+  struct Compiled {
+    fb::BundleT bundle;
+    int steps = 0;         // launches and library calls
+    bool assumes = false;  // something about sizes
+  };
+  absl::StatusOr<Compiled> Compile(Graph& g, bool with_alias_db);
+
   const Graph& g_;
   BundleBuilder& bundle_;
   fb::EagerProgramT& program_;

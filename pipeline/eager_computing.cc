@@ -4,6 +4,7 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/data_refusals.h"
@@ -148,6 +149,23 @@ absl::StatusOr<EagerComputing::SharingRules> EagerComputing::SharingOfOperands(c
     }
   }
   return sharing;
+}
+
+absl::StatusOr<EagerComputing::Written> EagerComputing::ValueOfWrite(NodeId n, const FunctionSchema& schema,
+                                                                     CallGraph& call) {
+  const std::vector<ValueId> inputs(g().node(n).inputs.begin(), g().node(n).inputs.end());
+  SMELT_ASSIGN_OR_RETURN(FunctionalCounterpart pure, FindFunctionalCounterpart(schema));
+  SMELT_ASSIGN_OR_RETURN(const std::vector<ValueId> args, ArgumentsOf(pure, inputs));
+  SMELT_ASSIGN_OR_RETURN(const std::vector<ValueId> operands, OperandsOf(pure, inputs, args, call));
+  SMELT_ASSIGN_OR_RETURN(const std::vector<ValueId> results,
+                         call.Apply(pure.op, operands, pure.results.size(), g().node(n).source));
+  const std::optional<DType> dtype = DTypeOf(g(), inputs[pure.results[0].argument]),
+                             computed = DTypeOf(call.graph(), results[0]);
+  if (!dtype || !computed) return absl::UnimplementedError("a write to a tensor of unknown dtype");
+  if (std::string refused = RefusedCast(pure.op, *computed, *dtype); !refused.empty())
+    return absl::FailedPreconditionError(refused);
+  SMELT_ASSIGN_OR_RETURN(const ValueId value, call.Cast(results[0], *dtype));
+  return Written{value, std::move(pure.sharing)};
 }
 
 absl::Status EagerComputing::EmitWrite(NodeId n, const FunctionSchema& schema) {

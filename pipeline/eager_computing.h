@@ -28,6 +28,13 @@ class EagerComputing {
   // Emits an operator that writes: its functional counterpart, and the writes.
   absl::Status EmitWrite(NodeId n, const FunctionSchema& schema);
 
+  // The new contents of the only tensor that an operator writes.
+  struct Written {
+    ValueId value;                        // in the call
+    std::vector<OperandSharing> sharing;  // by argument, as in FunctionalCounterpart
+  };
+  absl::StatusOr<Written> ValueOfWrite(NodeId n, const FunctionSchema& schema, CallGraph& call);
+
  private:
   using SharingRules = absl::flat_hash_map<ValueId, OperandSharing>;
 

@@ -4,7 +4,9 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -22,6 +24,8 @@
 #include "smelt/pipeline/eager_computing.h"
 #include "smelt/pipeline/eager_custom.h"
 #include "smelt/pipeline/eager_geometry.h"
+#include "smelt/pipeline/eager_group_writer.h"
+#include "smelt/pipeline/eager_groups.h"
 #include "smelt/pipeline/eager_numbers.h"
 #include "smelt/pipeline/eager_program_writer.h"
 #include "smelt/pipeline/expected_types.h"
@@ -45,14 +49,18 @@ bool ChangesDims(const Graph& g, BlockId b) {
 // Writes the program node by node. What an operator becomes is the job of the parts.
 class EagerBuilder {
  public:
-  EagerBuilder(const Graph& g, BundleBuilder& bundle)
+  EagerBuilder(const Graph& g, std::vector<EagerGroup> groups, BundleBuilder& bundle)
       : g_(g),
+        groups_(std::move(groups)),
         w_(g, bundle),
         calls_(g, bundle, w_.program()),
         numbers_(w_),
         geometry_(w_, calls_),
         custom_(w_),
-        computing_(w_, calls_, ChangesDims(g, g.top())) {}
+        computing_(w_, calls_, ChangesDims(g, g.top())),
+        group_writer_(w_, calls_, computing_) {
+    for (const EagerGroup& group : groups_) group_at_.emplace(group.front(), &group);
+  }
 
   absl::StatusOr<std::unique_ptr<fb::EagerProgramT>> Run() {
     w_.program().states.assign(g_.weights.size(), -1);
@@ -83,13 +91,23 @@ class EagerBuilder {
     for (ValueId v : g_.params(b)) {
       if (b != g_.top()) w_.program().blocks[index]->params.push_back(w_.Number(v));
     }
+    const EagerGroup* group = nullptr;  // whose nodes come now
+    size_t group_begins = 0;
     for (NodeId n : g_.Nodes(b)) {
+      if (const auto it = group_at_.find(n); it != group_at_.end()) {
+        group = it->second;
+        group_begins = w_.program().blocks[index]->instrs.size();
+      }
       absl::Status s = EmitNode(n);
       for (ValueId v : g_.node(n).outputs) custom_.NoteSymbols(v);
       if (!s.ok()) {
         const Node& node = g_.node(n);
         if (!node.blocks.empty()) return s;
         return Annotate(s, OperatorAndSource(node));
+      }
+      if (group != nullptr && n == group->back()) {
+        group_writer_.Emit(*group, group_begins);
+        group = nullptr;
       }
     }
     if (b != g_.top()) {
@@ -197,12 +215,15 @@ class EagerBuilder {
   }
 
   const Graph& g_;
+  const std::vector<EagerGroup> groups_;
+  absl::flat_hash_map<NodeId, const EagerGroup*> group_at_;  // by its first node
   EagerProgramWriter w_;
   EagerCallTable calls_;
   EagerNumbers numbers_;
   EagerGeometry geometry_;
   EagerCustom custom_;
   EagerComputing computing_;
+  EagerGroupWriter group_writer_;
 };
 
 // tril_indices and triu_indices become copies of constants: a program can have those, but the call of an operator
@@ -223,11 +244,13 @@ absl::Status OpenTriangles(Graph& g) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<fb::EagerProgramT>> BuildEagerProgram(const std::unique_ptr<Graph>& g,
+absl::StatusOr<std::unique_ptr<fb::EagerProgramT>> BuildEagerProgram(const std::unique_ptr<Graph>& g, bool fuse,
                                                                      BundleBuilder& builder) {
   SMELT_RETURN_IF_ERROR(OpenTriangles(*g));
   SMELT_RETURN_IF_ERROR(OpenComposites(*g, StrideChoices::kAtRunTime).status());
-  return EagerBuilder(*g, builder).Run();
+  std::vector<EagerGroup> groups;
+  if (fuse) groups = FormEagerGroups(*g);
+  return EagerBuilder(*g, std::move(groups), builder).Run();
 }
 
 // Returns a copy in which a convolution over one dim makes its operand contiguous before it looks at its format.
@@ -251,14 +274,14 @@ std::unique_ptr<Graph> WithContiguousRows(const Graph& graph) {
 }  // namespace
 
 absl::Status AddEagerPlan(const Graph& graph, const std::vector<int>& written_args,
-                          const std::vector<int>& written_states, BundleBuilder& builder) {
+                          const std::vector<int>& written_states, bool fuse, BundleBuilder& builder) {
   std::unique_ptr<Graph> g = WithContiguousRows(graph);
   const bool expects = ExpectTypes(*g, ExpectedDims::kExact);
-  auto program = BuildEagerProgram(g, builder);
+  auto program = BuildEagerProgram(g, fuse, builder);
   if (expects && absl::IsUnimplemented(program.status())) {
     g = WithContiguousRows(graph);
     ExpectTypes(*g, ExpectedDims::kLikeOperands);
-    auto guessed = BuildEagerProgram(g, builder);
+    auto guessed = BuildEagerProgram(g, fuse, builder);
     if (guessed.ok()) program = std::move(guessed);
   }
   SMELT_RETURN_IF_ERROR(program.status());

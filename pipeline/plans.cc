@@ -81,7 +81,8 @@ class PlanSet {
   absl::Status BuildAliasPatterns();
   absl::Status AddEagerPlanForWritten() {
     const Convention& convention = main_.functional.convention;
-    return AddEagerPlan(graph_, WrittenArgs(graph_, convention), WrittenStorages(graph_, convention), builder_);
+    return AddEagerPlan(graph_, WrittenArgs(graph_, convention), WrittenStorages(graph_, convention), options_.fuse,
+                        builder_);
   }
 
   // Returns the imported program with the specialization's unit symbols in place.
@@ -218,7 +219,7 @@ absl::StatusOr<PlanSet::MainPlan> PlanSet::BuildMain() {
   const absl::Status& built = main.status();
   const auto add_eager_plan = [&] {
     const EagerWrites writes = FindEagerWrites(graph_);
-    return AddEagerPlan(graph_, writes.args, writes.storages, builder_);
+    return AddEagerPlan(graph_, writes.args, writes.storages, options_.fuse, builder_);
   };
   // PyTorch itself refuses the program (a write to expanded memory, say), so the bundle refuses each call. In a branch
   // or a loop PyTorch refuses it only when it gets there, which eager order shows.

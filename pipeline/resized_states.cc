@@ -28,6 +28,13 @@ bool Names(const fb::EagerProgramT& program, const fb::EagerInstrT& i, int value
 enum class Dependence { kNone, kGives, kOn };
 Dependence DependenceOn(const fb::EagerProgramT& program, const fb::EagerInstrT& i, int value) {
   if (!Names(program, i, value)) return Dependence::kNone;
+  // A group's call is for the sizes of the export; otherwise its block runs.
+  if (i.kind == fb::EagerKind::Group) {
+    for (const auto& inner : program.blocks[i.blocks[0]]->instrs) {
+      if (const Dependence d = DependenceOn(program, *inner, value); d != Dependence::kNone) return d;
+    }
+    return Dependence::kNone;
+  }
   const bool alone_first =
       !i.inputs.empty() && i.inputs[0] == value && std::count(i.inputs.begin(), i.inputs.end(), value) == 1;
   if (i.kind == fb::EagerKind::Set || i.op == op::kResizeInPlace)

@@ -149,6 +149,8 @@ absl::Status EagerRun::RunInstruction(const fb::EagerInstrT& i) {
       return computer_.Compute(i);
     case K::Copy:
       return computer_.Copy(i);
+    case K::Group:
+      return RunGroup(i);
     case K::Set:
       return SetStorage(i);
     case K::Resize:
@@ -170,6 +172,11 @@ absl::Status EagerRun::RunInstruction(const fb::EagerInstrT& i) {
   if (!constant) return absl::InternalError("an instruction of an unknown kind");
   values_.SetOutput(i, 0, *std::move(constant));
   return absl::OkStatus();
+}
+
+absl::Status EagerRun::RunGroup(const fb::EagerInstrT& i) {
+  SMELT_ASSIGN_OR_RETURN(const bool done, computer_.ComputeGroup(i));
+  return done ? absl::OkStatus() : RunBlock(i.blocks[0]);
 }
 
 absl::Status EagerRun::RunIf(const fb::EagerInstrT& i) {

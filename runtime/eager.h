@@ -35,6 +35,7 @@ class EagerRun {
 
   absl::Status RunBlock(int index);
   absl::Status RunInstruction(const fb::EagerInstrT& i);
+  absl::Status RunGroup(const fb::EagerInstrT& i);
   absl::Status RunIf(const fb::EagerInstrT& i);
   absl::Status RunLoop(const fb::EagerInstrT& i);
   absl::Status RunWhile(const fb::EagerInstrT& i);

@@ -196,6 +196,40 @@ absl::Status EagerComputer::Compute(const fb::EagerInstrT& i) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<bool> EagerComputer::ComputeGroup(const fb::EagerInstrT& i) {
+  const std::vector<PythonValue> inputs = values_.InputsOf(i);
+  if (!EagerWriteRules(i, values_).AllowGroup()) return false;
+  for (int t : i.targets) {
+    if (t >= 0 && !memory_.CheckWritable(values_[t].tensor()).ok()) return false;
+  }
+  const absl::StatusOr<std::vector<EvaluatedLayout>> layouts = LayoutsOfResults(i, values_);
+  if (!layouts.ok()) return false;
+  const absl::StatusOr<std::vector<Datum>> results = Call(i.call, inputs, nullptr);
+  if (!results.ok()) return false;
+  std::vector<Tensor> made;
+  for (size_t k = 0; k < results->size(); ++k) {
+    if (!(*results)[k].IsTensor()) return false;
+    Tensor t = (*results)[k].tensor();
+    if (i.targets[k] >= 0) {
+      const Tensor target = values_[i.targets[k]].tensor();
+      if (t.sizes() != target.sizes() || t.dtype() != target.dtype()) return false;
+    } else {
+      absl::StatusOr<Tensor> laid_out = LaidOut(i, values_, memory_, t, (*layouts)[k]);
+      if (!laid_out.ok()) return false;
+      t = *std::move(laid_out);
+    }
+    made.push_back(std::move(t));
+  }
+  for (size_t k = 0; k < made.size(); ++k) {
+    if (i.targets[k] >= 0) {
+      SMELT_RETURN_IF_ERROR(memory_.Write(values_[i.targets[k]].tensor(), made[k]));
+    } else {
+      values_.SetOutput(i, k, PythonValue(made[k]));
+    }
+  }
+  return true;
+}
+
 absl::Status EagerComputer::Copy(const fb::EagerInstrT& i) {
   SMELT_ASSIGN_OR_RETURN(const Tensor to, values_.TensorOf(i.inputs[0]));
   SMELT_ASSIGN_OR_RETURN(const Tensor from, values_.TensorOf(i.inputs[1]));

@@ -26,6 +26,9 @@ class EagerComputer {
       : values_(values), memory_(memory), calls_(calls), stats_(stats) {}
 
   absl::Status Compute(const fb::EagerInstrT& i);
+  // Does the work of a group's block by one call. Returns false, without having done anything, where it does not apply:
+  // a tensor lies in memory that the group writes, or the call refuses its operands.
+  absl::StatusOr<bool> ComputeGroup(const fb::EagerInstrT& i);
   // copy_, with a conversion if the dtypes differ.
   absl::Status Copy(const fb::EagerInstrT& i);
 

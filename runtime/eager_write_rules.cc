@@ -18,6 +18,25 @@ absl::Status EagerWriteRules::CheckOperands(int target) const {
   return absl::OkStatus();
 }
 
+bool EagerWriteRules::AllowGroup() const {
+  for (int t : i_.targets) {
+    if (t < 0) continue;
+    if (!values_[t].IsTensor() || OverlapsItselfConcrete(values_[t].tensor().geometry())) return false;
+    const Tensor& target = values_[t].tensor();
+    for (size_t k = 0; k < i_.inputs.size(); ++k) {
+      const PythonValue& v = values_[i_.inputs[k]];
+      const auto rule = static_cast<OperandSharing>(i_.sharing[k]);
+      if (i_.inputs[k] == t || !v.IsTensor() || rule == OperandSharing::kAny) continue;
+      const Tensor& read = v.tensor();
+      const bool is_target = read.dtype() == target.dtype() && read.data() == target.data() &&
+                             read.sizes() == target.sizes() && read.strides() == target.strides();
+      if (rule == OperandSharing::kNotPartly && is_target) continue;
+      if (!AreDisjoint(Placed(target), Placed(read))) return false;
+    }
+  }
+  return true;
+}
+
 absl::Status EagerWriteRules::CheckWindows(const Tensor& target) const {
   if (i_.uniform || !OverlapsItselfConcrete(target.geometry())) return absl::OkStatus();
   return absl::UnimplementedError("a write to overlapping windows");

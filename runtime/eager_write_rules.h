@@ -31,6 +31,9 @@ class EagerWriteRules {
 
   // Checks each operand against the written value with this number.
   absl::Status CheckOperands(int target) const;
+  // For a Group: returns whether no operand lies where the group writes, as far as the order in which the call computes
+  // would show, and no target has elements that share a place.
+  bool AllowGroup() const;
   // Elements of the target that share a place are written in PyTorch's order only if WriteInOrder makes the write.
   absl::Status CheckWindows(const Tensor& target) const;
   // Checks a given result that got other sizes: PyTorch has looked at the operands before, and computes now.

@@ -795,7 +795,9 @@ class Verifier {
     if (i.symbol >= 0 && b_.symbols[i.symbol]->source != fb::SymbolSource::Data) {
       return Bad(absl::StrCat("symbol ", i.symbol, " does not come from data"));
     }
-    const size_t want_blocks = i.kind == K::If || i.kind == K::While ? 2 : i.kind == K::Loop ? 1 : 0;
+    const size_t want_blocks = i.kind == K::If || i.kind == K::While     ? 2
+                               : i.kind == K::Loop || i.kind == K::Group ? 1
+                                                                         : 0;
     if (i.blocks.size() != want_blocks) return Bad(absl::StrCat("it has ", i.blocks.size(), " blocks"));
     for (int b : i.blocks) SMELT_RETURN_IF_ERROR(EagerBlock(e, b, depth + 1));
     const auto at_least = [&](size_t inputs, size_t outputs) {
@@ -826,6 +828,12 @@ class Verifier {
         return at_least(1, 0);
       case K::Copy:
         return at_least(2, 0);
+      case K::Group:
+        if (i.sharing.size() != i.inputs.size()) return Bad("it does not say how its operands may share memory");
+        for (size_t k = 0; k < std::min(i.outputs.size(), i.targets.size()); ++k) {
+          if ((i.outputs[k] < 0) == (i.targets[k] < 0)) return Bad("a result has no place, or two");
+        }
+        [[fallthrough]];
       case K::Compute:
         if (i.call < 0) return Bad("it calls nothing");
         if (e.calls[i.call]->args.size() != i.inputs.size()) return Bad("it gives other arguments than the call takes");

@@ -1,0 +1,116 @@
+#include "smelt/pipeline/eager_groups.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "gtest/gtest.h"
+#include "smelt/core/ir/graph.h"
+#include "smelt/core/ir/text.h"
+
+namespace smelt {
+namespace {
+
+constexpr char kConstants[] = R"(
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+)";
+
+// Returns the top block's results in order, "[" and "]" around those of a group.
+std::string Groups(absl::string_view inputs, absl::string_view nodes, absl::string_view results) {
+  auto graph = ParseGraph(absl::StrCat("graph(", inputs, "):", kConstants, nodes, "  return (", results, ")\n"));
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  if (!graph.ok()) return "";
+  Graph& g = **graph;
+  const std::vector<EagerGroup> groups = FormEagerGroups(g);
+  std::string out;
+  for (NodeId n : g.Nodes(g.top())) {
+    if (g.node(n).op == "prim::Constant") continue;
+    for (const EagerGroup& group : groups) {
+      if (group.front() == n) absl::StrAppend(&out, "[ ");
+    }
+    absl::StrAppend(&out, g.value(g.node(n).outputs[0]).name, " ");
+    for (const EagerGroup& group : groups) {
+      if (group.back() == n) absl::StrAppend(&out, "] ");
+    }
+  }
+  return out;
+}
+
+constexpr char kX[] = "%x : Float(4, strides=[1])";
+constexpr char kXY[] = "%x : Float(4, strides=[1]), %y : Float(4, strides=[1])";
+
+TEST(EagerGroupsTest, OperatorsThatFollowEachOtherAreOneGroup) {
+  EXPECT_EQ(Groups(kX, R"(
+  %a : Float(4, strides=[1]) = aten::mul.Scalar(%x, %two)
+  %b : Float(4, strides=[1]) = aten::exp(%a)
+)",
+                   "%b"),
+            "[ a b ] ");
+}
+
+TEST(EagerGroupsTest, AWriteOfAWholeTensorIsAMember) {
+  EXPECT_EQ(Groups(kX, R"(
+  %a : Float(4, strides=[1]) = aten::mul_.Scalar(%x, %two)
+  %b : Float(4, strides=[1]) = aten::exp(%a)
+)",
+                   "%b"),
+            "[ a b ] ");
+}
+
+TEST(EagerGroupsTest, AViewThatALaterMemberNeedsMovesAhead) {
+  EXPECT_EQ(Groups("%x : Float(4, 4, strides=[4, 1])", R"(
+  %a : Float(4, 4, strides=[4, 1]) = aten::exp(%x)
+  %v : Float(4, 4, strides=[1, 4]) = aten::transpose.int(%x, %zero, %one)
+  %b : Float(4, 4, strides=[4, 1]) = aten::mul.Tensor(%a, %v)
+)",
+                   "%b"),
+            "v [ a b ] ");
+}
+
+TEST(EagerGroupsTest, AReaderOfAViewOfWhatIsWrittenStaysOutside) {
+  EXPECT_EQ(Groups(kX, R"(
+  %v : Float(2, strides=[1]) = aten::slice.Tensor(%x, %zero, %zero, %two, %one)
+  %a : Float(4, strides=[1]) = aten::mul_.Scalar(%x, %two)
+  %b : Float(2, strides=[1]) = aten::exp(%v)
+  %c : Float(4, strides=[1]) = aten::exp(%a)
+)",
+                   "%b, %c"),
+            "v [ a c ] b ");
+}
+
+TEST(EagerGroupsTest, NoOperatorMovesAcrossAWriteToWhatItReads) {
+  EXPECT_EQ(Groups(kX, R"(
+  %v : Float(2, strides=[1]) = aten::slice.Tensor(%x, %zero, %zero, %two, %one)
+  %a : Float(4, strides=[1]) = aten::exp(%x)
+  %w : Float(2, strides=[1]) = aten::copy_(%v, %v, %zero)
+  %b : Float(4, strides=[1]) = aten::mul.Tensor(%a, %x)
+)",
+                   "%a, %b"),
+            "v a w b ");
+}
+
+TEST(EagerGroupsTest, OperatorsWithoutACommonTensorStayApart) {
+  EXPECT_EQ(Groups(kXY, R"(
+  %a : Float(4, strides=[1]) = aten::exp(%x)
+  %b : Float(4, strides=[1]) = aten::exp(%y)
+)",
+                   "%a, %b"),
+            "a b ");
+}
+
+TEST(EagerGroupsTest, ADrawOfRandomNumbersIsNoMember) {
+  EXPECT_EQ(Groups(kX, R"(
+  %none : NoneType = prim::Constant()
+  %a : Float(4, strides=[1]) = aten::exp(%x)
+  %b : Float(4, strides=[1]) = aten::bernoulli(%a, %none)
+)",
+                   "%b"),
+            "a b ");
+}
+
+}  // namespace
+}  // namespace smelt

@@ -1,0 +1,78 @@
+// Groups of operators in the eager-order plan: one kernel where the tensors lie apart, the operators one after the other
+// where they do not, and the same answer.
+#include <array>
+#include <memory>
+#include <utility>
+
+#include "gtest/gtest.h"
+#include "smelt/runtime/program.h"
+#include "smelt/tools/e2e_testing.h"
+
+namespace smelt {
+namespace {
+
+constexpr int kElements = 4, kTrips = 3, kOperators = 3;
+
+// A loop that exchanges what it carries has no pure form.
+std::unique_ptr<Instance> Exchanging() {
+  auto instance = InstanceOf(R"(
+graph(%a : Float(4, strides=[1]), %b : Float(4, strides=[1]), %n : int):
+  %true : bool = prim::Constant[value=1]()
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %c : Tensor, %d : Tensor = prim::Loop(%n, %true, %a, %b)
+    block0(%i : int, %p : Tensor, %q : Tensor):
+      %t : Tensor = aten::mul(%q, %two)
+      %u : Tensor = aten::add_(%p, %t, %one)
+      %w : Tensor = aten::add_(%q, %one, %one)
+      -> (%true, %q, %p)
+  %r : Tensor = aten::clone(%c, %one)
+  return (%r)
+)",
+                             "exchanging");
+  EXPECT_TRUE(instance.ok()) << instance.status();
+  return *std::move(instance);
+}
+
+Tensor Counting(float first) {
+  Tensor t = Tensor::Empty(DType::kFloat32, {kElements});
+  for (int i = 0; i < kElements; ++i) t.data_as<float>()[i] = first + static_cast<float>(i);
+  return t;
+}
+
+// Does what the program says to numbers.
+void Expected(float* a, float* b) {
+  for (int trip = 0; trip < kTrips; ++trip, std::swap(a, b)) {
+    std::array<float, kElements> t;
+    for (int i = 0; i < kElements; ++i) t[i] = b[i] * 2;
+    for (int i = 0; i < kElements; ++i) a[i] += t[i];
+    for (int i = 0; i < kElements; ++i) b[i] += 1;
+  }
+}
+
+TEST(EagerFusionTest, AGroupIsOneKernelWhereItsTensorsLieApart) {
+  const std::unique_ptr<Instance> instance = Exchanging();
+  const Tensor a = Counting(1), b = Counting(10);
+  Tensor x = a.Clone(), y = b.Clone();
+  ASSERT_TRUE(instance->Run({Datum(a), Datum(b), Datum(int64_t{kTrips})}).ok());
+  EXPECT_EQ(instance->last_call().variant, AliasVariant::kEagerOrder);
+  EXPECT_EQ(instance->last_call().kernel_launches, kTrips);
+  Expected(x.data_as<float>(), y.data_as<float>());
+  for (int i = 0; i < kElements; ++i) {
+    EXPECT_EQ(a.data_as<float>()[i], x.data_as<float>()[i]);
+    EXPECT_EQ(b.data_as<float>()[i], y.data_as<float>()[i]);
+  }
+}
+
+TEST(EagerFusionTest, OperatorsRunInTurnWhereOneReadsWhatAnotherHasWritten) {
+  const std::unique_ptr<Instance> instance = Exchanging();
+  const Tensor both = Counting(1);
+  Tensor x = both.Clone();
+  ASSERT_TRUE(instance->Run({Datum(both), Datum(both), Datum(int64_t{kTrips})}).ok());
+  EXPECT_EQ(instance->last_call().kernel_launches, kTrips * kOperators);
+  Expected(x.data_as<float>(), x.data_as<float>());
+  for (int i = 0; i < kElements; ++i) EXPECT_EQ(both.data_as<float>()[i], x.data_as<float>()[i]);
+}
+
+}  // namespace
+}  // namespace smelt
