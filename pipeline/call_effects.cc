@@ -5,6 +5,7 @@
 
 #include "smelt/alias/alias_db.h"
 #include "smelt/core/op/ops.h"
+#include "smelt/core/op/schema.h"
 #include "smelt/core/op/traits.h"
 
 namespace smelt {
@@ -38,11 +39,28 @@ bool ReturnsViews(const Convention& c) {
   });
 }
 
-bool ReturnsNewMemoryOnly(const Convention& c) {
+namespace {
+
+bool IsNewMemory(const OutputInfo& o) {
   using Kind = OutputInfo::Kind;
-  return !Mutates(c) && std::all_of(c.outputs.outputs.begin(), c.outputs.outputs.end(), [](const OutputInfo& o) {
-    return o.kind == Kind::kFresh || o.kind == Kind::kAliasOfIntermediate || o.kind == Kind::kScalar;
-  });
+  return o.kind == Kind::kFresh || o.kind == Kind::kAliasOfIntermediate || o.kind == Kind::kScalar;
+}
+
+}  // namespace
+
+bool ReturnsNewMemoryOnly(const Convention& c) {
+  return !Mutates(c) && std::all_of(c.outputs.outputs.begin(), c.outputs.outputs.end(), IsNewMemory);
+}
+
+bool ReturnsNewMemoryOrArguments(const Convention& c) {
+  using Kind = OutputInfo::Kind;
+  const auto resizes = [](const MutatedMemory& m) { return m.resized; };
+  return c.mutations.inputs.empty() &&
+         std::none_of(c.mutations.memories.begin(), c.mutations.memories.end(), resizes) &&
+         std::all_of(c.outputs.outputs.begin(), c.outputs.outputs.end(), [](const OutputInfo& o) {
+           return IsNewMemory(o) || o.kind == Kind::kIsArgument || o.kind == Kind::kIsState || o.kind == Kind::kNone ||
+                  o.kind == Kind::kConstant;
+         });
 }
 
 bool StridesAreSeen(const Graph& g) {
@@ -52,6 +70,14 @@ bool StridesAreSeen(const Graph& g) {
     if (traits.reads_strides || traits.reaches_storage || traits.takes_strides) return true;
   }
   return false;
+}
+
+bool HasWrites(const Graph& g) {
+  const std::vector<NodeId> nodes = g.AllNodes();
+  return std::any_of(nodes.begin(), nodes.end(), [&](NodeId n) {
+    const FunctionSchema* schema = FindSchema(g.node(n).op);
+    return schema != nullptr && schema->IsMutable();
+  });
 }
 
 std::vector<int> TensorArgs(const Graph& g) {

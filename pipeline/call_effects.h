@@ -28,9 +28,16 @@ bool ReturnsViews(const Convention& c);
 // Returns whether all returned tensors are in new memory, and nothing else can be observed of the call.
 bool ReturnsNewMemoryOnly(const Convention& c);
 
+// Returns whether each returned tensor is in new memory, or is an argument or a state itself, and the call gives none of
+// these another geometry or storage. It may write them.
+bool ReturnsNewMemoryOrArguments(const Convention& c);
+
 // Returns whether some node depends on the strides of an argument or a state, or on the position of bytes in its
 // storage, so that a copy cannot replace it. A tensor that becomes another does not count.
 bool StridesAreSeen(const Graph& g);
+
+// Returns whether some node writes memory.
+bool HasWrites(const Graph& g);
 
 // Returns the user arguments that are tensors, by position.
 std::vector<int> TensorArgs(const Graph& g);

@@ -68,7 +68,7 @@ class GroupCall {
   // The rule of the results' layouts, on all inputs; empty if every result is written to a given tensor.
   absl::StatusOr<std::vector<int64_t>> LayoutRule() const {
     if (absl::c_none_of(outputs, [](int v) { return v >= 0; })) return std::vector<int64_t>();
-    return LayoutInference(*layouts_).RuleOfResults();
+    return LayoutInference(*layouts_).RuleOfResults(std::vector<bool>(layouts_->outputs().size()));
   }
 
   std::vector<int> outputs, targets;  // by result of the call; -1: the other one has its number

@@ -91,7 +91,7 @@ std::optional<bool> IsView(const Graph& g, NodeId n) {
 class Storages {
  public:
   explicit Storages(const Graph& g) {
-    std::vector<ValueId> written;
+    std::vector<ValueId> written, reshaped;
     for (NodeId n : g.AllNodes()) {
       const Node& node = g.node(n);
       for (BlockId b : node.blocks) JoinBlock(g, n, b);
@@ -104,18 +104,27 @@ class Storages {
       for (ValueId v : node.outputs) {
         if (views) Join(node.inputs[0], v);
       }
-      if (const FunctionSchema* schema = FindSchema(node.op); schema != nullptr && schema->IsMutable())
-        written.insert(written.end(), node.inputs.begin(), node.inputs.end());
+      const FunctionSchema* schema = FindSchema(node.op);
+      if (schema == nullptr || !schema->IsMutable()) continue;
+      auto& changed = kind == OpKind::kInplace ? written : reshaped;
+      changed.insert(changed.end(), node.inputs.begin(), node.inputs.end());
     }
     for (ValueId v : written) shows_[Find(v)] += 2;
-    for (ValueId v : g.inputs()) ++shows_[Find(v)];
-    for (ValueId v : g.outputs()) ++shows_[Find(v)];
+    for (ValueId v : reshaped) shows_[Find(v)] += 2, names_[Find(v)] += 2;
+    for (ValueId v : g.inputs()) ++shows_[Find(v)], ++names_[Find(v)];
+    for (ValueId v : g.outputs()) ++shows_[Find(v)], ++names_[Find(v)];
   }
 
   // Returns whether the place of the tensor can be observed: it is written to, or seen under two names.
   bool Shows(ValueId v) {
     const auto it = shows_.find(Find(v));
     return it != shows_.end() && it->second > 1;
+  }
+
+  // Returns whether the tensor may be seen under two names, or have another geometry in the end.
+  bool IsShared(ValueId v) {
+    const auto it = names_.find(Find(v));
+    return it != names_.end() && it->second > 1;
   }
 
  private:
@@ -145,7 +154,8 @@ class Storages {
   }
 
   absl::flat_hash_map<ValueId, ValueId> parent_;
-  absl::flat_hash_map<ValueId, int> shows_;  // of a storage, how often: 2 for a write
+  // How often a storage is seen: 2 for a write. The names count only writes that may change more than elements.
+  absl::flat_hash_map<ValueId, int> shows_, names_;
 };
 
 // Walks a copy of the program beside the program itself.
@@ -519,11 +529,14 @@ const std::vector<bool>& LayoutInference::Inferred() const {
   return inferred_;
 }
 
-absl::StatusOr<std::vector<int64_t>> LayoutInference::RuleOfResults() const {
+absl::StatusOr<std::vector<int64_t>> LayoutInference::RuleOfResults(const std::vector<bool>& are_arguments) const {
   constexpr int kMostInferences = 1 << 12;
-  if (Storages storages(g_); std::any_of(g_.outputs().begin(), g_.outputs().end(),
-                                         [&](ValueId v) { return g_.value(v).type.IsTensor() && storages.Shows(v); }))
-    return absl::UnimplementedError("a result that may share memory");
+  Storages storages(g_);
+  for (size_t k = 0; k < g_.outputs().size(); ++k) {
+    const ValueId v = g_.outputs()[k];
+    if (g_.value(v).type.IsTensor() && !are_arguments[k] && storages.IsShared(v))
+      return absl::UnimplementedError("a result that may share memory");
+  }
   const std::vector<bool>& inferred = Inferred();
   const std::unique_ptr<Graph> copy = g_.Clone();
   Graph& at = *copy;
@@ -564,10 +577,10 @@ absl::StatusOr<std::vector<int64_t>> LayoutInference::RuleOfResults() const {
   }
   const auto results = [&]() -> absl::StatusOr<std::vector<InferredLayout>> {
     std::vector<InferredLayout> out;
-    for (ValueId v : at.outputs()) {
+    for (size_t k = 0; k < at.outputs().size(); ++k) {
       InferredLayout& layout = out.emplace_back();
-      const Type& type = at.value(v).type;
-      if (!type.IsTensor()) continue;
+      const Type& type = at.value(at.outputs()[k]).type;
+      if (!type.IsTensor() || are_arguments[k]) continue;
       if (!type.tensor().IsComplete()) return absl::UnimplementedError("a result whose layout is not known");
       layout = ExprGeometry{*type.tensor().sizes, *type.tensor().strides, Expr(0)};
     }

@@ -28,10 +28,10 @@ class LayoutInference {
   explicit LayoutInference(const Graph& g) : g_(g) {}
 
   // Returns the layouts of the program's results for arguments with any layout, as a layout rule
-  // (core/tensor/layout_rule.h) whose inputs are the user's arguments. Unimplemented if inference does not decide, the
-  // program has blocks, or a result may share memory with an argument, a weight or another result, where strides decide
-  // more than a layout.
-  absl::StatusOr<std::vector<int64_t>> RuleOfResults() const;
+  // (core/tensor/layout_rule.h) whose inputs are the user's arguments. Results that are an argument or a state itself
+  // have no layout of their own. Unimplemented if inference does not decide, the program has blocks, or another result
+  // may share memory with an argument, a weight or a result, where strides decide more than a layout.
+  absl::StatusOr<std::vector<int64_t>> RuleOfResults(const std::vector<bool>& are_arguments) const;
 
   // Infers the types of `at`, a copy of `base` with other types; `base` is the program or a result of AtValues.
   Result Of(const Graph& base, Graph& at) const;

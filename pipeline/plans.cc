@@ -2,9 +2,9 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -21,6 +21,7 @@
 #include "smelt/fuser/fuse.h"
 #include "smelt/fuser/lowered_groups.h"
 #include "smelt/pipeline/alias_agreement.h"
+#include "smelt/pipeline/argument_layouts.h"
 #include "smelt/pipeline/argument_strides.h"
 #include "smelt/pipeline/call_effects.h"
 #include "smelt/pipeline/eager_plan.h"
@@ -66,7 +67,7 @@ class PlanSet {
   };
   struct Compiled {
     PlanStats plan;
-    fb::OtherStrides other_strides = fb::OtherStrides::Copied;
+    fb::OtherStrides other_strides = fb::OtherStrides::Refused;
     bool takes_any_strides = false;  // of arguments, in every call that the guards let through
     FunctionalizeResult functional;
     std::unique_ptr<Graph> pure;
@@ -75,6 +76,8 @@ class PlanSet {
   enum class MainPlan { kCompiled, kRefuses, kInOrder };
 
   absl::StatusOr<MainPlan> BuildMain();
+  // Adds plans for other layouts of large arguments, if the program has few steps.
+  absl::Status BuildDimOrders();
   // Adds plans for sizes of 1. Returns whether every such call has one.
   absl::StatusOr<bool> BuildUnitSizes();
   // Adds plans for arguments that share memory, and the plan in eager order.
@@ -85,16 +88,17 @@ class PlanSet {
                         builder_);
   }
 
-  // Returns the imported program with the specialization's unit symbols in place.
+  // Returns the imported program with the specialization's unit symbols and dim orders in place.
   const Graph& ProgramFor(const Specialization& s) const;
-  // Runs PassGroup::kOpen, which depends on the unit symbols and the duplicates alone, once for all specializations
-  // that agree in them.
+  // Runs PassGroup::kOpen, which depends on that program and the duplicates alone, once for all specializations that
+  // agree in them.
   absl::StatusOr<const Opened*> Open(const Specialization& s);
   // Compiles a plan and adds it. A null timer leaves the phases to the caller.
   absl::StatusOr<Compiled> Compile(Specialization s, PhaseTimer* timer);
   PassRunOptions RunOptionsFor(const Graph& program, const Specialization& s, PassContext& context) const;
-  // Returns the rule of the results' layouts for arguments with other strides; null if there is none.
-  const std::vector<int64_t>* ResultRule();
+  // Returns the rule of the results' layouts for arguments with other strides; null if there is none, or if the program
+  // depends on strides otherwise.
+  const std::vector<int64_t>* ResultRule(const Opened& opened, const Convention& convention);
 
   const Graph& graph_;
   const CompileOptions& options_;
@@ -103,18 +107,29 @@ class PlanSet {
   PhaseTimer& timer_;
   const LayoutInference layouts_;
   SizeOneCalls of_one_;
-  std::optional<absl::StatusOr<std::vector<int64_t>>> result_rule_;
-  std::map<std::pair<std::set<std::string>, std::vector<int>>, Opened> opened_;  // by unit symbols and duplicates
+  std::map<std::vector<bool>, absl::StatusOr<std::vector<int64_t>>> result_rules_;  // by which results are arguments
+  std::map<DimOrders, std::unique_ptr<Graph>> ordered_;                             // programs
+  // By unit symbols, dim orders and duplicates.
+  std::map<std::tuple<std::set<std::string>, DimOrders, std::vector<int>>, Opened> opened_;
   Compiled main_;
   Planned out_;
 };
 
-const std::vector<int64_t>* PlanSet::ResultRule() {
-  if (!result_rule_) result_rule_ = layouts_.RuleOfResults();
-  return result_rule_->ok() ? &**result_rule_ : nullptr;
+const std::vector<int64_t>* PlanSet::ResultRule(const Opened& opened, const Convention& convention) {
+  if (StridesAreSeen(*opened.graph) || !ReturnsNewMemoryOrArguments(convention)) return nullptr;
+  // Strides decide which memory is written.
+  if (opened.decided.strides_decide && HasWrites(*opened.graph)) return nullptr;
+  std::vector<bool> are_arguments;
+  for (const OutputInfo& o : convention.outputs.outputs) {
+    are_arguments.push_back(o.kind == OutputInfo::Kind::kIsArgument || o.kind == OutputInfo::Kind::kIsState);
+  }
+  const auto [it, is_new] = result_rules_.try_emplace(are_arguments, absl::UnknownError(""));
+  if (is_new) it->second = layouts_.RuleOfResults(are_arguments);
+  return it->second.ok() ? &*it->second : nullptr;
 }
 
 const Graph& PlanSet::ProgramFor(const Specialization& s) const {
+  if (const auto it = ordered_.find(s.dim_orders); it != ordered_.end()) return *it->second;
   for (const SizeOneProgram& program : of_one_.programs) {
     if (program.symbols == s.unit_symbols) return *program.graph;
   }
@@ -124,7 +139,7 @@ const Graph& PlanSet::ProgramFor(const Specialization& s) const {
 absl::StatusOr<const PlanSet::Opened*> PlanSet::Open(const Specialization& s) {
   std::vector<int> duplicates;
   for (DistinctIndex d : s.alias.duplicates.inner_of_outer) duplicates.push_back(d.value());
-  const auto key = std::make_pair(s.unit_symbols, std::move(duplicates));
+  const auto key = std::make_tuple(s.unit_symbols, s.dim_orders, std::move(duplicates));
   if (const auto it = opened_.find(key); it != opened_.end()) return &it->second;
   Opened opened;
   opened.program = &ProgramFor(s);
@@ -194,15 +209,22 @@ absl::StatusOr<PlanSet::Compiled> PlanSet::Compile(Specialization s, PhaseTimer*
   plan.lowered = &context.Get<LoweredGroups>();
   if (plan.exported_strides && !s.alias.arguments_overlap)
     plan.other_strides = OtherStridesOf(*opened->graph, opened->decided, convention);
-  if (is_distinct && plan.other_strides != fb::OtherStrides::Copied && !StridesAreSeen(*opened->graph) &&
-      ReturnsNewMemoryOnly(convention)) {
-    if (const std::vector<int64_t>* rule = ResultRule(); rule != nullptr) {
+  if (is_distinct && plan.other_strides != fb::OtherStrides::Copied) {
+    if (const std::vector<int64_t>* rule = ResultRule(*opened, convention); rule != nullptr) {
       plan.result_rule = *rule;
       plan.other_strides = fb::OtherStrides::CopiedInOrder;
     }
   }
-  out.takes_any_strides = plan.other_strides == fb::OtherStrides::Copied || !plan.result_rule.empty();
-  if (plan.exported_strides) out.other_strides = plan.other_strides;
+  if (s.layouts == Specialization::ArgumentLayouts::kOrdered) {
+    const bool assumes = out.functional.assumes && !main_.functional.assumes;
+    if (opened->decided.strides_decide || assumes || plan.result_rule.empty())
+      return absl::UnimplementedError("the program depends on the strides of its arguments");
+    plan.other_strides = main_.other_strides;  // of states
+  }
+  // An argument that is written or returned is not copied.
+  out.takes_any_strides =
+      plan.other_strides == fb::OtherStrides::Copied || (!plan.result_rule.empty() && ReturnsNewMemoryOnly(convention));
+  out.other_strides = plan.other_strides;
   SMELT_ASSIGN_OR_RETURN(out.plan, builder_.AddPlan(g, convention, plan));
   if (timer != nullptr) timer->End("plan");
   return out;
@@ -239,6 +261,25 @@ absl::StatusOr<PlanSet::MainPlan> PlanSet::BuildMain() {
     return absl::UnimplementedError(absl::StrCat(built.message(), "; in eager order: ", eager.message()));
   stats_.eager_order = std::string(built.message());
   return MainPlan::kInOrder;
+}
+
+absl::Status PlanSet::BuildDimOrders() {
+  // Beside more steps, a copy of an argument takes little time. A smaller argument is copied in a few microseconds.
+  constexpr int kMostSteps = 6;
+  constexpr int64_t kMinBytes = 1 << 18;
+  if (options_.variants == AliasVariants::kNone || main_.plan.launches + main_.plan.library_calls > kMostSteps)
+    return absl::OkStatus();
+  for (DimOrders& orders : OrdersWithPlans(graph_, kMinBytes)) {
+    std::unique_ptr<Graph> program = AtDimOrders(graph_, layouts_, orders);
+    if (program == nullptr) continue;
+    ordered_[orders] = std::move(program);
+    Specialization s = OrderedArguments(graph_, std::move(orders));
+    AddSizeGuards(of_one_, s);
+    // The arguments are copied then.
+    const absl::Status ordered = Compile(std::move(s), nullptr).status();
+    if (absl::IsInternal(ordered) && options_.verify) return ordered;
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<bool> PlanSet::BuildUnitSizes() {
@@ -314,6 +355,7 @@ absl::StatusOr<Planned> PlanSet::Build() {
     out_.pure = graph_.Clone();
     return std::move(out_);
   }
+  SMELT_RETURN_IF_ERROR(BuildDimOrders());
   SMELT_ASSIGN_OR_RETURN(const bool all_unit_sizes, BuildUnitSizes());
   out_.strides_of_ones = ArgumentsWithStridesOfOnes(graph_, layouts_);
   if (!main_.takes_any_strides) out_.any_strides = ArgumentsOfAnyStrides(graph_, layouts_);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -39,6 +40,32 @@ BundleBuilder::PlanOptions PlanOptionsFor(const Specialization& s) {
 
 Specialization DistinctArguments() { return {}; }
 
+Specialization OrderedArguments(const Graph& g, DimOrders orders) {
+  Specialization s;
+  s.layouts = Specialization::ArgumentLayouts::kOrdered;
+  for (const UserArg& a : UserArgs(g)) {
+    const Value& value = g.value(a.value);
+    if (!value.type.IsTensor()) continue;
+    const TensorType& t = value.type.tensor();
+    const std::vector<int>& order = orders[a.position];
+    const std::string message = absl::StrCat("argument ", value.name, ": its dims lie in memory in another order");
+    const auto stride = [&](int d) { return StrideSymbol(value, d); };
+    for (int d = 0; d < t.rank(); ++d) {
+      if ((*t.sizes)[d] == Expr(1) || absl::c_linear_search(order, d)) continue;
+      s.guards.push_back({stride(d), (*t.strides)[d], fb::ExprOp::Eq, message});
+    }
+    if (order.empty()) continue;
+    s.guards.push_back({stride(order.back()), Expr(1), fb::ExprOp::Eq, message});
+    for (size_t k = 0; k + 1 < order.size(); ++k) {
+      const int inner = order[k + 1];
+      s.guards.push_back({Expr(1), stride(order[k]), fb::ExprOp::Lt, message});
+      s.guards.push_back({stride(inner) * (*t.sizes)[inner], stride(order[k]), fb::ExprOp::Le, message});
+    }
+  }
+  s.dim_orders = std::move(orders);
+  return s;
+}
+
 std::vector<Specialization> DuplicateArguments(const Graph& g, const Convention& distinct) {
   std::vector<Specialization> out;
   const std::vector<UserArg> args = UserArgs(g);
@@ -73,8 +100,7 @@ Specialization OverlappingArguments(const Graph& g, const OpenedComposites& open
     const Value& value = g.value(a.value);
     const bool fixed = std::find(strides_of_ones.begin(), strides_of_ones.end(), a.position) != strides_of_ones.end();
     for (int d = 0; fixed && d < value.type.tensor().rank(); ++d) {
-      s.guards.push_back({Expr::Symbol(absl::StrCat(value.name, ".stride", d)), (*value.type.tensor().strides)[d],
-                          fb::ExprOp::Eq,
+      s.guards.push_back({StrideSymbol(value, d), (*value.type.tensor().strides)[d], fb::ExprOp::Eq,
                           absl::StrCat("argument ", value.name, ": its strides are other than at export, and the ",
                                        "format that they suggest shows")});
     }
@@ -100,7 +126,7 @@ Specialization OverlappingArguments(const Graph& g, const OpenedComposites& open
     std::stable_sort(dims.begin(), dims.end(),
                      [&](int x, int y) { return hint((*t.strides)[x]) > hint((*t.strides)[y]); });
     // Among equal strides PyTorch uses more than their order.
-    auto stride = [&](int d) { return Expr::Symbol(absl::StrCat(value.name, ".stride", d)); };
+    auto stride = [&](int d) { return StrideSymbol(value, d); };
     const std::string message =
         absl::StrCat("argument ", value.name, ": its dims lie in memory in another order than at export");
     for (size_t k = 0; k + 1 < dims.size(); ++k) {

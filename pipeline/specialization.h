@@ -19,6 +19,7 @@
 #include "smelt/core/ir/graph.h"
 #include "smelt/functionalize/functionalize.h"
 #include "smelt/functionalize/open_composites.h"
+#include "smelt/pipeline/argument_layouts.h"
 #include "smelt/pipeline/size_one_calls.h"
 #include "smelt/schema/bundle.h"
 
@@ -34,12 +35,14 @@ struct Specialization {
   };
   enum class ArgumentLayouts {
     kExported,
-    kAny,  // the strides are symbols
+    kOrdered,  // those of dim_orders
+    kAny,      // the strides are symbols
   };
 
   AliasPattern alias;
   std::set<std::string> unit_symbols;  // sizes that are 1
   ArgumentLayouts layouts = ArgumentLayouts::kExported;
+  DimOrders dim_orders;
   // Further conditions on the sizes and the strides of a call.
   std::vector<Guard> guards;
 
@@ -51,6 +54,10 @@ FunctionalizeOptions FunctionalizeOptionsFor(const Specialization& s);
 BundleBuilder::PlanOptions PlanOptionsFor(const Specialization& s);
 
 Specialization DistinctArguments();
+
+// Returns the specialization for arguments that share no memory and whose dims lie in memory in these orders, with any
+// gaps between them. The other arguments have the exported strides.
+Specialization OrderedArguments(const Graph& g, DimOrders orders);
 
 // Returns one specialization for each pair of arguments that can be one tensor and of which one is written. Returns
 // none if the pairs are many: a few of them would be no likelier than the others, and the plan for arguments that

@@ -73,6 +73,7 @@ absl::Status ArgumentStrides::Check(absl::Span<const Datum> args, const Signatur
     if (def.kind != fb::ArgKind::Tensor) continue;
     const Tensor& t = args[i].tensor();
     if (HasExportedStrides(static_cast<int>(i), t, call)) continue;
+    if (!plan.plan->needs_exported_strides) return LayOutResults(args, plan);
     if (MayBeCopied(static_cast<int>(i), t, call, plan)) {
       to_copy_.push_back(static_cast<int>(i));
       continue;
@@ -84,6 +85,11 @@ absl::Status ArgumentStrides::Check(absl::Span<const Datum> args, const Signatur
                                       "], expected those of the export: [", absl::StrJoin(want, ", "),
                                       "] (a bundle compiled with --alias-variants=all takes any)")),
                      Cause::kOtherStrides);
+  }
+  if (!plan.plan->needs_exported_strides) {
+    return WithCause(
+        absl::InvalidArgumentError("the arguments have the strides of the export, for which there is a plan"),
+        Cause::kOtherStrides);
   }
   return to_copy_.empty() || plan.plan->result_rule.empty() ? absl::OkStatus() : LayOutResults(args, plan);
 }

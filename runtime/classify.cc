@@ -1,7 +1,9 @@
 // Finds which arguments share memory in a call, and which plan is right for it.
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "smelt/core/base/status_macros.h"
 #include "smelt/runtime/executor.h"
 
 namespace smelt {
@@ -13,6 +15,12 @@ bool Together(const ExecutablePlan& plan, int a, int b) {
     if (std::find(plan.groups_of[b].begin(), plan.groups_of[b].end(), g) != plan.groups_of[b].end()) return true;
   }
   return false;
+}
+
+// Returns whether the plan is for other strides than the exported ones, of arguments that share no memory.
+bool TakesOtherStrides(const ExecutablePlan& p) {
+  return p.plan->variant == fb::VariantKind::Distinct && !p.plan->needs_exported_strides &&
+         !p.plan->result_rule.empty();
 }
 
 }  // namespace
@@ -117,22 +125,36 @@ absl::StatusOr<int> Executor::ChoosePlan(absl::Span<const Datum> args) {
   absl::Status strides;
   const fb::GuardT* guard = nullptr;
   absl::Status states = memory_->states.CheckGeometry();
-  for (size_t i = 0; i < program_->plans().size(); ++i) {
-    const ExecutablePlan& p = program_->plans()[i];
+  const auto& plans = program_->plans();
+  const bool some_take_other_strides = std::any_of(plans.begin(), plans.end(), TakesOtherStrides);
+  // The first plan that fits if arguments are copied. One that takes their own strides is faster.
+  std::optional<size_t> fits;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const ExecutablePlan& p = plans[i];
+    const bool takes_other_strides = TakesOtherStrides(p);
+    if (fits && !takes_other_strides) continue;
     if (p.plan->eager == nullptr && (memory_->states.geometry_changed() || !memory_->states.PlacesFit(p, &states)))
       continue;
     if (p.plan->eager != nullptr && memory_->states.geometry_changed() && !memory_->states.SizesFit(*p.plan->eager))
       continue;
     strides_.Begin();
     if (!PatternFits(p, args, &pattern)) continue;
-    if (p.plan->needs_exported_strides) {
+    if (p.plan->needs_exported_strides || takes_other_strides) {
       if (absl::Status s = strides_.Check(args, signature_, p); !s.ok()) {
-        strides = std::move(s);
+        if (!takes_other_strides) strides = std::move(s);
         continue;
       }
     }
-    if (!GuardsHold(static_cast<int>(i), &guard)) continue;
-    return static_cast<int>(i);
+    // Where the dims lie in memory is no condition of the call, but only of this plan.
+    const fb::GuardT* order = nullptr;
+    if (!GuardsHold(static_cast<int>(i), takes_other_strides ? &order : &guard)) continue;
+    if (!p.plan->needs_exported_strides || !some_take_other_strides) return static_cast<int>(i);
+    fits = i;
+  }
+  if (fits) {
+    strides_.Begin();
+    SMELT_RETURN_IF_ERROR(strides_.Check(args, signature_, plans[*fits]));
+    return static_cast<int>(*fits);
   }
   // The nearest miss is the most useful information.
   if (guard != nullptr) {

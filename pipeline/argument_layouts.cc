@@ -1,0 +1,118 @@
+#include "smelt/pipeline/argument_layouts.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace smelt {
+namespace {
+
+int64_t Example(const Graph& g, const Expr& e) { return e.Evaluate(g.symbol_hints).value_or(0); }
+
+bool HasSeveral(const Graph& g, const TensorType& t, int dim) { return Example(g, (*t.sizes)[dim]) > 1; }
+
+// Returns the dims of several elements in the exported order.
+std::vector<int> ExportedOrder(const Graph& g, const TensorType& t) {
+  std::vector<int> order;
+  for (int d = 0; d < t.rank(); ++d) {
+    if (HasSeveral(g, t, d)) order.push_back(d);
+  }
+  const auto stride = [&](int d) { return Example(g, (*t.strides)[d]); };
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return stride(a) > stride(b); });
+  return order;
+}
+
+// Returns the order in which `dim` is innermost.
+std::vector<int> WithInnermost(std::vector<int> order, int dim) {
+  order.erase(std::find(order.begin(), order.end(), dim));
+  order.push_back(dim);
+  return order;
+}
+
+// Returns the dim that is innermost in the likeliest other layout: of a matrix its other dim, of a batch of matrices its
+// rows, of images their channels, or the last dim if these are exported so.
+int OtherInnermost(const TensorType& t, int exported) {
+  const int likely = t.rank() == 2 ? 0 : 1;
+  return exported == likely ? t.rank() - 1 : likely;
+}
+
+struct Candidate {
+  size_t position;
+  std::vector<int> exported, other;
+};
+
+}  // namespace
+
+Expr StrideSymbol(const Value& argument, int dim) { return Expr::Symbol(absl::StrCat(argument.name, ".stride", dim)); }
+
+std::vector<DimOrders> OrdersWithPlans(const Graph& g, int64_t min_bytes) {
+  constexpr size_t kMostMixed = 3;  // arguments whose order is also changed alone
+  std::vector<Candidate> candidates;
+  size_t positions = 0;
+  for (size_t k = 0; k < g.inputs().size(); ++k) {
+    if (g.input_infos[k].kind != InputInfo::Kind::kUser) continue;
+    const size_t position = positions++;
+    const Type& type = g.value(g.inputs()[k]).type;
+    if (!type.IsTensor() || !type.tensor().IsComplete() || !type.tensor().dtype) continue;
+    const TensorType& t = type.tensor();
+    int64_t bytes = ItemSize(*t.dtype);
+    for (const Expr& size : *t.sizes) bytes *= Example(g, size);
+    const std::vector<int> order = ExportedOrder(g, t);
+    if (bytes < min_bytes || order.size() < 2 || Example(g, (*t.strides)[order.back()]) != 1) continue;
+    Candidate c{position, order, {}};
+    const int other = OtherInnermost(t, order.back());
+    if (std::find(order.begin(), order.end(), other) != order.end()) c.other = WithInnermost(order, other);
+    candidates.push_back(std::move(c));
+  }
+  std::vector<DimOrders> out;
+  const auto add = [&](const auto& is_other) {
+    DimOrders orders(positions);
+    for (size_t k = 0; k < candidates.size(); ++k) {
+      const bool other = is_other(k) && !candidates[k].other.empty();
+      orders[candidates[k].position] = other ? candidates[k].other : candidates[k].exported;
+    }
+    if (std::find(out.begin(), out.end(), orders) == out.end()) out.push_back(std::move(orders));
+  };
+  if (candidates.empty()) return out;
+  add([](size_t) { return false; });
+  add([](size_t) { return true; });
+  for (size_t one = 0; candidates.size() <= kMostMixed && one < candidates.size(); ++one) {
+    add([&](size_t k) { return k == one; });
+  }
+  return out;
+}
+
+std::unique_ptr<Graph> AtDimOrders(const Graph& g, const LayoutInference& layouts, const DimOrders& orders) {
+  std::unique_ptr<Graph> program = g.Clone();
+  Graph& at = *program;
+  size_t position = 0;
+  for (size_t k = 0; k < at.inputs().size(); ++k) {
+    if (at.input_infos[k].kind != InputInfo::Kind::kUser) continue;
+    const std::vector<int>& order = orders[position++];
+    if (order.empty()) continue;
+    const ValueId v = at.inputs()[k];
+    const TensorType t = at.value(v).type.tensor();
+    std::vector<Expr> strides = *t.strides;
+    strides[order.back()] = Expr(1);
+    // The example has gaps, so that no decision takes a dim for the continuation of another.
+    constexpr int64_t kGap = 16;
+    int64_t example = Example(at, (*t.sizes)[order.back()]) + kGap;
+    for (size_t i = order.size() - 1; i-- > 0;) {
+      const Expr symbol = StrideSymbol(at.value(v), order[i]);
+      // The plan's guards let no smaller one through.
+      SymbolRanges::Range range;
+      range.min = 2;
+      range.hint = example;
+      at.symbols.Set(symbol.SymbolName(), range);
+      at.symbol_hints[symbol.SymbolName()] = example;
+      strides[order[i]] = symbol;
+      example = example * Example(at, (*t.sizes)[order[i]]) + kGap;
+    }
+    at.SetType(v, Type::Tensor(*t.dtype, *t.sizes, strides));
+  }
+  return layouts.Of(g, at).is_known ? std::move(program) : nullptr;
+}
+
+}  // namespace smelt

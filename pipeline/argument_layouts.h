@@ -1,0 +1,37 @@
+// Layouts of large arguments, other than that of the export, for which a program has plans of its own. The kernels of such
+// a plan read and write the arguments in their place: all strides but the innermost, which is 1, are symbols of the call.
+//
+//   for (DimOrders& orders : OrdersWithPlans(g, 1 << 18)) {
+//     std::unique_ptr<Graph> program = AtDimOrders(g, layouts, orders);   // types and layouts of all values follow
+//   }
+#ifndef SMELT_PIPELINE_ARGUMENT_LAYOUTS_H_
+#define SMELT_PIPELINE_ARGUMENT_LAYOUTS_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "smelt/core/ir/graph.h"
+#include "smelt/core/symbol/expr.h"
+#include "smelt/pipeline/layout_inference.h"
+
+namespace smelt {
+
+// For each user argument its dims of several elements, from the one with the largest stride to the one whose stride is 1.
+// Empty for an argument with the exported strides.
+using DimOrders = std::vector<std::vector<int>>;
+
+// Returns the symbol of a stride of a user argument.
+Expr StrideSymbol(const Value& argument, int dim);
+
+// Returns the orders that are worth a plan, the likeliest first: the exported order with gaps, and one in which another
+// dim is innermost (the rows of a transposed matrix, the channels of images), for all arguments of at least `min_bytes`
+// and, if these are two or three, for each of them.
+std::vector<DimOrders> OrdersWithPlans(const Graph& g, int64_t min_bytes);
+
+// Returns the program for arguments in these orders. Returns null if inference does not know a layout.
+std::unique_ptr<Graph> AtDimOrders(const Graph& g, const LayoutInference& layouts, const DimOrders& orders);
+
+}  // namespace smelt
+
+#endif  // SMELT_PIPELINE_ARGUMENT_LAYOUTS_H_
