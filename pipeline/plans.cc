@@ -117,12 +117,14 @@ class PlanSet {
 
 const std::vector<int64_t>* PlanSet::ResultRule(const Opened& opened, const Convention& convention) {
   if (StridesAreSeen(*opened.graph) || !ReturnsNewMemoryOrArguments(convention)) return nullptr;
-  // Strides decide which memory is written.
-  if (opened.decided.strides_decide && HasWrites(*opened.graph)) return nullptr;
   std::vector<bool> are_arguments;
   for (const OutputInfo& o : convention.outputs.outputs) {
     are_arguments.push_back(o.kind == OutputInfo::Kind::kIsArgument || o.kind == OutputInfo::Kind::kIsState);
   }
+  // Strides decide which memory is written, or whether a result is an argument.
+  if ((HasWrites(*opened.graph) || absl::c_linear_search(are_arguments, true)) &&
+      (opened.decided.strides_decide || !ArgumentsWithStridesOfOnes(graph_, layouts_).empty()))
+    return nullptr;
   const auto [it, is_new] = result_rules_.try_emplace(are_arguments, absl::UnknownError(""));
   if (is_new) it->second = layouts_.RuleOfResults(are_arguments);
   return it->second.ok() ? &*it->second : nullptr;
