@@ -239,9 +239,11 @@ class KernelCache::Impl {
       return std::make_shared<const KernelObject>(
           KernelObject{.target = target, .key = key, .symbol = absl::StrCat("k_", key), .bytes = std::move(bytes)});
     };
+    const bool is_new = access(PathOf(key).c_str(), F_OK) != 0;
     if (auto bytes = FromDisk(key, key_text)) return found(*std::move(bytes), &Stats::disk_hits);
     const Turn turn(options_.mode == CacheMode::kReadWrite ? absl::StrCat(options_.directory, "/turns") : "", key);
-    if (turn.waited()) {
+    // Another process may have had its turn since the first look. An entry that was no good is not looked at twice.
+    if (turn.waited() || is_new) {
       if (auto bytes = FromDisk(key, key_text)) return found(*std::move(bytes), &Stats::disk_hits);
     }
     if (auto bytes = FromStore(key, key_text)) return found(*std::move(bytes), &Stats::store_hits);
