@@ -217,6 +217,12 @@ absl::StatusOr<bool> EagerComputer::ComputeGroup(const fb::EagerInstrT& i) {
       absl::StatusOr<Tensor> laid_out = LaidOut(i, values_, memory_, t, (*layouts)[k]);
       if (!laid_out.ok()) return false;
       t = *std::move(laid_out);
+      // A tensor to which all of another one was copied is still a tensor of its own.
+      const auto lies_in_it = [&](const Tensor& other) { return other.storage() == t.storage(); };
+      if (std::any_of(made.begin(), made.end(), lies_in_it) ||
+          std::any_of(inputs.begin(), inputs.end(),
+                      [&](const PythonValue& v) { return v.IsTensor() && lies_in_it(v.tensor()); }))
+        t = t.CloneWithGaps();
     }
     made.push_back(std::move(t));
   }

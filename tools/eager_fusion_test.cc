@@ -2,8 +2,11 @@
 // where they do not, and the same answer.
 #include <array>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "smelt/runtime/program.h"
 #include "smelt/tools/e2e_testing.h"
@@ -72,6 +75,67 @@ TEST(EagerFusionTest, OperatorsRunInTurnWhereOneReadsWhatAnotherHasWritten) {
   EXPECT_EQ(instance->last_call().kernel_launches, kTrips * kOperators);
   Expected(x.data_as<float>(), x.data_as<float>());
   for (int i = 0; i < kElements; ++i) EXPECT_EQ(both.data_as<float>()[i], x.data_as<float>()[i]);
+}
+
+// A condition that is an argument has no pure form. Of `lines`, %a and %b are returned.
+std::vector<Tensor> Returned(const std::string& lines, const Tensor& x) {
+  const auto instance = InstanceOf(absl::StrCat(R"(
+graph(%x : Float(4, strides=[1]), %which : bool):
+  %no : bool = prim::Constant[value=0]()
+  %two : int = prim::Constant[value=2]()
+)",
+                                                lines, R"(
+  %r : Tensor = prim::If(%which)
+    block0():
+      -> (%a)
+    block1():
+      -> (%b)
+  return (%b, %r)
+)"),
+                                   "returned");
+  if (!instance.ok()) {
+    ADD_FAILURE() << instance.status();
+    return {};
+  }
+  const auto results = (*instance)->Run({Datum(x), Datum(true)});
+  if (!results.ok()) {
+    ADD_FAILURE() << results.status();
+    return {};
+  }
+  EXPECT_EQ((*instance)->last_call().variant, AliasVariant::kEagerOrder);
+  EXPECT_EQ((*instance)->last_call().kernel_launches, 1);
+  return {(*results)[0].tensor(), (*results)[1].tensor()};
+}
+
+TEST(EagerFusionTest, ATensorIsItsOwnAfterAnotherOneWasCopiedToIt) {
+  const std::vector<Tensor> results = Returned(R"(
+  %a : Tensor = aten::neg(%x)
+  %b : Tensor = aten::mul(%a, %two)
+  %w : Tensor = aten::copy_(%b, %a, %no)
+)",
+                                               Counting(1));
+  ASSERT_EQ(results.size(), 2);
+  EXPECT_NE(results[0].storage(), results[1].storage());
+  for (int i = 0; i < kElements; ++i) {
+    EXPECT_EQ(results[0].data_as<float>()[i], -1.0f - static_cast<float>(i));
+    EXPECT_EQ(results[1].data_as<float>()[i], -1.0f - static_cast<float>(i));
+  }
+}
+
+TEST(EagerFusionTest, ATensorIsItsOwnAfterAnArgumentWasCopiedToIt) {
+  const Tensor x = Counting(1);
+  const std::vector<Tensor> results = Returned(R"(
+  %b : Tensor = aten::mul(%x, %two)
+  %a : Tensor = aten::neg(%b)
+  %w : Tensor = aten::copy_(%b, %x, %no)
+)",
+                                               x);
+  ASSERT_EQ(results.size(), 2);
+  EXPECT_NE(results[0].storage(), x.storage());
+  for (int i = 0; i < kElements; ++i) {
+    EXPECT_EQ(results[0].data_as<float>()[i], 1.0f + static_cast<float>(i));
+    EXPECT_EQ(results[1].data_as<float>()[i], -2.0f * (1.0f + static_cast<float>(i)));
+  }
 }
 
 }  // namespace
