@@ -127,6 +127,8 @@ class Former {
 
   std::vector<EagerGroup> Run() {
     Block(g_.top());
+    // A group runs as one instruction: nodes that stand between its own would not run.
+    std::erase_if(groups_, [&](const EagerGroup& group) { return !IsConsecutive(group); });
     return std::move(groups_);
   }
 
@@ -190,12 +192,20 @@ class Former {
            absl::c_all_of(g_.node(n).outputs, all_given);
   }
 
-  // Moves the node behind the group, and what it needs ahead of it.
+  bool IsConsecutive(const EagerGroup& group) const {
+    for (size_t k = 0; k + 1 < group.size(); ++k) {
+      if (g_.node(group[k]).next != group[k + 1]) return false;
+    }
+    return true;
+  }
+
+  // Moves the node behind the group, and what it needs ahead of it. Nodes of other groups stay.
   bool MoveBehind(NodeId n) {
     const NodeId last = group_.back();
     if (g_.node(last).next == n) return true;
     const std::vector<NodeId> along = db_->MovesAlong(n, last);
-    if (!MayMove(n) || !absl::c_all_of(along, [&](NodeId needed) { return MayMove(needed); })) return false;
+    const auto may_move = [&](NodeId needed) { return MayMove(needed) && !grouped_.contains(needed); };
+    if (!MayMove(n) || !absl::c_all_of(along, may_move)) return false;
     for (NodeId needed : along) {
       if (!db_->MoveBefore(needed, group_.front()).ok()) return false;
     }

@@ -112,5 +112,22 @@ TEST(EagerGroupsTest, ADrawOfRandomNumbersIsNoMember) {
             "a b ");
 }
 
+// A write between the two nodes of a group went ahead of them, and began a group of its own. What joined that one would
+// have taken a node out of the first group.
+TEST(EagerGroupsTest, WhatJoinsAGroupLeavesEarlierGroupsWhole) {
+  EXPECT_EQ(Groups("%x : Float(2, 1, 4, strides=[4, 4, 1])", R"(
+  %p : Float(1, 4, strides=[4, 1]) = aten::select(%x, %zero, %zero)
+  %q : Float(1, 4, strides=[4, 1]) = aten::select(%x, %zero, %one)
+  %a : Float(1, 4, strides=[4, 1]) = aten::neg(%q)
+  %b : Float(1, 4, strides=[4, 1]) = aten::neg_(%p)
+  %c : Float(1, 4, strides=[4, 1]) = aten::minimum(%a, %p)
+  %three : int = prim::Constant[value=3]()
+  %d : Float(1, 4, strides=[4, 1]) = aten::triu_(%c, %three)
+  %e : Float(1, 4, strides=[4, 1]) = aten::add_.Tensor(%p, %c, %three)
+)",
+                   "%e"),
+            "p q b [ a c ] d e ");
+}
+
 }  // namespace
 }  // namespace smelt
