@@ -129,5 +129,24 @@ TEST(EagerGroupsTest, WhatJoinsAGroupLeavesEarlierGroupsWhole) {
             "p q b [ a c ] d e ");
 }
 
+// A loop of torch.export that makes no trip returns copies of what it carries.
+TEST(EagerGroupsTest, NoWriteMovesAcrossALoopThatMayCopy) {
+  EXPECT_EQ(Groups(kX, R"(
+  %none : None = prim::Constant()
+  %no_dims : int[] = prim::Constant[value=[]]()
+  %n : Byte() = aten::zeros(%no_dims, %zero, %none, %none, %none)
+  %a : Float(4, strides=[1]) = aten::mul_.Scalar(%x, %two)
+  %m : Byte(), %r : Float(4, strides=[1]) = smelt::while_loop(%n, %x)
+    block0(%i : Byte(), %p : Float(4, strides=[1])):
+      %more : Bool() = aten::lt.Scalar(%i, %zero)
+      -> (%more)
+    block1(%k : Byte(), %q : Float(4, strides=[1])):
+      -> (%k, %q)
+  %b : Float(4, strides=[1]) = aten::abs_(%a)
+)",
+                   "%r"),
+            "n a m b ");
+}
+
 }  // namespace
 }  // namespace smelt
