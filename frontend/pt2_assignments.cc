@@ -1,21 +1,19 @@
-// Buffers that the model assigned (self.h = ...) instead of writing them. torch.export states an assignment by a copy_
-// at the end with the metadata of the assigned value. A copy_ that the model called names itself there, and each call
-// has a number of its own.
+#include "smelt/frontend/pt2_assignments.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <utility>
-#include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/types/span.h"
-#include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/effects.h"
-#include "smelt/frontend/pt2_reader.h"
+#include "smelt/frontend/pt2_memory.h"
 
 namespace smelt {
 namespace pt2_internal {
+
 namespace {
 
 // Returns the value that v is, or is a view of: a result, or a parameter of the graph. Invalid if that is not known.
@@ -113,25 +111,9 @@ Becomes HowItBecomes(const Graph& g, ValueId buffer, ValueId value, ValueId owne
 
 }  // namespace
 
-Memory MemoryOf(const Graph& g, ValueId v) {
-  const NodeId def = g.value(v).def;
-  if (g.IsParam(def)) return {Memory::kOwn};
-  const OpEffects effects = NodeEffects(g, def);
-  if (effects.kind == EffectKind::kListUnpack)  // pieces of a tensor: split, chunk, unbind
-    return {Memory::kOperands, g.node(def).inputs[0]};
-  // PyTorch refuses to export a model whose results share memory with its inputs in this way.
-  if (g.node(def).op.name() == "smelt::cond" || g.node(def).op.name() == "smelt::while_loop") return {Memory::kOwn};
-  if (effects.kind != EffectKind::kGeneric || effects.geometry_from >= 0 || effects.storage_unknown) return {};
-  const ResultEffects& r = effects.result(g.value(v).def_index);
-  if (g.value(v).type.kind() == TypeKind::kList && !r.partition) return {};
-  const uint64_t from = r.self | r.view | r.elements_view;
-  if (r.unknown || (r.element | r.element_view) != 0 || (from & (from - 1)) != 0) return {};
-  if (from == 0) return {Memory::kOwn};
-  return {Memory::kOperands, g.node(def).inputs[__builtin_ctzll(from)]};
-}
-
-bool Pt2Reader::IsAssignment(const Json& node, OpName op, const std::vector<ValueId>& args) {
-  if (op.full() != "aten::copy_" || args.size() < 2) return false;
+bool Pt2Assignments::IsAssignment(const Json& node, NodeId call) {
+  const absl::Span<const ValueId> args = g_.node(call).inputs;
+  if (g_.node(call).op != "aten::copy_" || args.size() < 2) return false;
   const Json* name = Find(node, "name");
   if (name == nullptr) {  // PyTorch 2.9 writes none: it is that of the output
     const Json* outputs = Find(node, "outputs");
@@ -144,57 +126,56 @@ bool Pt2Reader::IsAssignment(const Json& node, OpName op, const std::vector<Valu
   const std::string& called = function->get_ref<const std::string&>();
   if (absl::EndsWith(called, ".copy_") && copies_called_.insert(called).second) return false;
   if (!absl::StartsWith(name->get_ref<const std::string&>(), "copy__default")) return false;
-  for (size_t i = 0; i < g_->inputs().size(); ++i) {
-    if (g_->inputs()[i] == args[0]) return g_->input_infos[i].kind == InputInfo::Kind::kWeight;
+  for (size_t i = 0; i < g_.inputs().size(); ++i) {
+    if (g_.inputs()[i] == args[0]) return g_.input_infos[i].kind == InputInfo::Kind::kWeight;
   }
   return false;
 }
 
-void Pt2Reader::OpenAssignments() {
-  if (assignments_.empty()) return;
-  const NodeId first = assignments_.front();
+void Pt2Assignments::Open() {
+  if (nodes_.empty()) return;
+  const NodeId first = nodes_.front();
   auto handle = [&](ValueId v) {
-    const NodeId n = g_->InsertBefore(first, OpName::Get("aten::detach"), {v}, {g_->value(v).type});
-    g_->SetSource(n, g_->node(first).source);
-    return g_->node(n).outputs[0];
+    const NodeId n = g_.InsertBefore(first, OpName::Get("aten::detach"), {v}, {g_.value(v).type});
+    g_.SetSource(n, g_.node(first).source);
+    return g_.node(n).outputs[0];
   };
   auto copy = [&](ValueId v) {
-    const ValueId none = InsertConstant(*g_, first, std::monostate());
-    const NodeId n = g_->InsertBefore(first, OpName::Get("aten::clone"), {v, none}, {g_->value(v).type});
-    g_->SetSource(n, g_->node(first).source);
-    return g_->node(n).outputs[0];
+    const ValueId none = InsertConstant(g_, first, std::monostate());
+    const NodeId n = g_.InsertBefore(first, OpName::Get("aten::clone"), {v, none}, {g_.value(v).type});
+    g_.SetSource(n, g_.node(first).source);
+    return g_.node(n).outputs[0];
   };
   struct Assignment {
     NodeId node;
     ValueId old, now;  // the buffer's tensor before, where it is returned, and the one assigned
   };
   std::vector<ValueId> owners;  // of what is assigned, then of what is returned
-  for (NodeId n : assignments_) owners.push_back(OwnerOfMemory(*g_, g_->node(n).inputs[1]));
-  for (ValueId v : g_->outputs()) owners.push_back(OwnerOfMemory(*g_, v));
+  for (NodeId n : nodes_) owners.push_back(OwnerOfMemory(g_, g_.node(n).inputs[1]));
+  for (ValueId v : g_.outputs()) owners.push_back(OwnerOfMemory(g_, v));
   std::vector<Assignment> opened;
-  for (size_t k = 0; k < assignments_.size(); ++k) {
-    const NodeId n = assignments_[k];
-    const ValueId buffer = g_->node(n).inputs[0], value = g_->node(n).inputs[1];
+  for (size_t k = 0; k < nodes_.size(); ++k) {
+    const NodeId n = nodes_[k];
+    const ValueId buffer = g_.node(n).inputs[0], value = g_.node(n).inputs[1];
     std::vector<ValueId> others = owners;
     others.erase(others.begin() + static_cast<int64_t>(k));
-    const Becomes how = HowItBecomes(*g_, buffer, value, owners[k], others);
+    const Becomes how = HowItBecomes(g_, buffer, value, owners[k], others);
     if (how == Becomes::kContents) continue;
-    const bool old_is_returned = absl::c_any_of(g_->outputs(), [&](ValueId v) { return IsTensor(*g_, v, buffer); });
+    const bool old_is_returned = absl::c_any_of(g_.outputs(), [&](ValueId v) { return IsTensor(g_, v, buffer); });
     opened.push_back(
         {n, old_is_returned ? handle(buffer) : ValueId(), handle(how == Becomes::kCopy ? copy(value) : value)});
   }
   for (const auto& [n, old, now] : opened) {
-    const ValueId buffer = g_->node(n).inputs[0];
+    const ValueId buffer = g_.node(n).inputs[0];
     // If the model returns the buffer, it returns the tensor that the buffer was.
-    const NodeId end = g_->block(g_->top()).return_node;
-    for (uint32_t k = 0; k < g_->node(end).inputs.size(); ++k) {
-      if (IsTensor(*g_, g_->node(end).inputs[k], buffer)) g_->SetInput(end, k, old);
+    const NodeId end = g_.block(g_.top()).return_node;
+    for (uint32_t k = 0; k < g_.node(end).inputs.size(); ++k) {
+      if (IsTensor(g_, g_.node(end).inputs[k], buffer)) g_.SetInput(end, k, old);
     }
-    const NodeId set =
-        g_->InsertBefore(n, OpName::Get("aten::set_.source_Tensor"), {buffer, now}, {g_->value(now).type});
-    g_->SetSource(set, g_->node(n).source);
-    g_->ReplaceAllUses(g_->node(n).outputs[0], g_->node(set).outputs[0]);
-    g_->Erase(n);
+    const NodeId set = g_.InsertBefore(n, OpName::Get("aten::set_.source_Tensor"), {buffer, now}, {g_.value(now).type});
+    g_.SetSource(set, g_.node(n).source);
+    g_.ReplaceAllUses(g_.node(n).outputs[0], g_.node(set).outputs[0]);
+    g_.Erase(n);
   }
 }
 

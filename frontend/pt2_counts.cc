@@ -1,15 +1,13 @@
-// Values of uint16. PyTorch decomposes torch.eye of 256 to 65,535 rows into two ranges of them, compared.
-#include <optional>
-#include <string>
+#include "smelt/frontend/pt2_counts.h"
 
-#include "absl/container/flat_hash_set.h"
-#include "absl/status/status.h"
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
-#include "smelt/frontend/pt2_reader.h"
 
 namespace smelt {
 namespace pt2_internal {
+
 namespace {
 
 bool IsIn(const absl::flat_hash_set<std::string>& names, const Node& n) { return names.contains(n.op.name()); }
@@ -42,26 +40,24 @@ bool Counts(const Graph& g, const Node& n) {
 
 }  // namespace
 
-int64_t Pt2Reader::CodeOfCounts() { return 4; }  // int32
-
-absl::Status Pt2Reader::CheckCounts() const {
-  if (counts_.empty()) return absl::OkStatus();
+absl::Status Uint16Values::Check(const Graph& g) const {
+  if (names_.empty()) return absl::OkStatus();
   const auto refuse = [&](ValueId v, const std::string& what) {
-    return absl::UnimplementedError(absl::StrCat("%", g_->value(v).name, ": ", what,
+    return absl::UnimplementedError(absl::StrCat("%", g.value(v).name, ": ", what,
                                                  " of dtype uint16, of which ranges alone are supported that are "
                                                  "compared"));
   };
-  for (ValueId input : g_->inputs()) {
-    if (counts_.contains(g_->value(input).name)) return refuse(input, "an input");
+  for (ValueId input : g.inputs()) {
+    if (names_.contains(g.value(input).name)) return refuse(input, "an input");
   }
-  for (NodeId n : g_->AllNodes()) {
-    const Node& node = g_->node(n);
+  for (NodeId n : g.AllNodes()) {
+    const Node& node = g.node(n);
     for (ValueId v : node.outputs) {
-      if (!counts_.contains(g_->value(v).name)) continue;
-      if (!Counts(*g_, node) && !Rearranges(node)) return refuse(v, absl::StrCat("a result of ", node.op.full()));
-      for (const Use& use : g_->value(v).uses) {
-        if (g_->IsReturn(use.user)) return refuse(v, "a result of the model");
-        const Node& user = g_->node(use.user);
+      if (!names_.contains(g.value(v).name)) continue;
+      if (!Counts(g, node) && !Rearranges(node)) return refuse(v, absl::StrCat("a result of ", node.op.full()));
+      for (const Use& use : g.value(v).uses) {
+        if (g.IsReturn(use.user)) return refuse(v, "a result of the model");
+        const Node& user = g.node(use.user);
         if (!Rearranges(user) && !ReadsNumbers(user)) return refuse(v, absl::StrCat("an operand of ", user.op.full()));
       }
     }

@@ -1,4 +1,5 @@
-// Calls of operators that write, in archives after run_decompositions().
+#include "smelt/frontend/pt2_functionalized.h"
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -9,10 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/schema.h"
-#include "smelt/frontend/pt2_reader.h"
+#include "smelt/frontend/pt2_targets.h"
 
 namespace smelt {
 namespace pt2_internal {
+
 namespace {
 
 // The call's arguments by name, and what is made for them.
@@ -48,11 +50,10 @@ class Arguments {
 
 }  // namespace
 
-absl::Status Pt2Reader::ReadAutoFunctionalized(const Json& inputs, const Json& outputs, BlockId block, Scope& scope) {
-  const NodeId anchor = g_->block(block).return_node;
+absl::Status ReadAutoFunctionalized(Pt2Parts& p, const Json& inputs, const Json& outputs, NodeId anchor, Scope& scope) {
   SMELT_ASSIGN_OR_RETURN(const Json* called, Operand(inputs, 0));
   SMELT_ASSIGN_OR_RETURN(const std::string target, GetString(*called, "as_operator"));
-  SMELT_ASSIGN_OR_RETURN(const OpName op, TargetName(target, inputs));
+  SMELT_ASSIGN_OR_RETURN(const OpName op, TargetName(target, inputs, p.options.operators));
   const FunctionSchema* schema = FindSchema(op);
   if (schema == nullptr) {
     return absl::UnimplementedError(
@@ -61,19 +62,20 @@ absl::Status Pt2Reader::ReadAutoFunctionalized(const Json& inputs, const Json& o
   SMELT_ASSIGN_OR_RETURN(const Arguments given, Arguments::Of(inputs));
   SMELT_RETURN_IF_ERROR(given.CheckNames(*schema));
   const auto clone = [&](ValueId v) {
-    return Compute("aten::clone", {v, Constant(anchor, std::monostate(), Type::None())}, g_->value(v).type, anchor);
+    return p.insert.Compute("aten::clone", {v, p.insert.Constant(anchor, std::monostate(), Type::None())},
+                            p.g.value(v).type, anchor);
   };
   const auto number = [&](const std::string& name, const Type& type) -> absl::StatusOr<ValueId> {
     const Json* arg = given.Get(name);
     if (arg == nullptr) return absl::InvalidArgumentError(absl::StrCat("argument \"", name, "\" is missing"));
-    return ReadValue(*arg, scope, anchor, type);
+    return p.arguments.ReadValue(*arg, scope, anchor, type);
   };
 
   // The copies that the call writes, in the order of the results.
   std::vector<ValueId> copies;
   const bool of_bases = given.Get("_all_bases") != nullptr;
   if (of_bases) {
-    SMELT_RETURN_IF_ERROR(ReadOperands(*given.Get("_all_bases"), scope, anchor, copies));
+    SMELT_RETURN_IF_ERROR(p.arguments.ReadOperands(*given.Get("_all_bases"), scope, anchor, copies));
     for (ValueId& v : copies) {
       SMELT_ASSIGN_OR_RETURN(v, clone(v));
     }
@@ -81,21 +83,22 @@ absl::Status Pt2Reader::ReadAutoFunctionalized(const Json& inputs, const Json& o
   // Returns the written argument that is described under `prefix`: None, a base or a view of it.
   const auto view = [&](const std::string& prefix) -> absl::StatusOr<ValueId> {
     const Json* at = given.Get(prefix + "_base_index");
-    if (at == nullptr) return Constant(anchor, std::monostate(), Type::None());
+    if (at == nullptr) return p.insert.Constant(anchor, std::monostate(), Type::None());
     SMELT_ASSIGN_OR_RETURN(const Json* as_int, Get(*at, "as_int"));
     SMELT_ASSIGN_OR_RETURN(const int64_t index, AsInt(*as_int));
     if (index < 0 || index >= static_cast<int64_t>(copies.size()))
       return absl::InvalidArgumentError(absl::StrCat(prefix, "_base_index is ", index, ", of ", copies.size()));
     const ValueId base = copies[index];
-    if (given.Get(prefix + "_alias") != nullptr) return Compute("aten::alias", {base}, g_->value(base).type, anchor);
+    if (given.Get(prefix + "_alias") != nullptr)
+      return p.insert.Compute("aten::alias", {base}, p.g.value(base).type, anchor);
     if (given.Get(prefix + "_slice_dim") != nullptr) {
       std::vector<ValueId> args = {base};
       for (const char* name : {"_slice_dim", "_slice_start", "_slice_end"}) {
         SMELT_ASSIGN_OR_RETURN(const ValueId v, number(prefix + name, Type::Int()));
         args.push_back(v);
       }
-      args.push_back(Constant(anchor, int64_t{1}, Type::Int()));
-      return Compute("aten::slice.Tensor", std::move(args), Type::Tensor(), anchor);
+      args.push_back(p.insert.Constant(anchor, int64_t{1}, Type::Int()));
+      return p.insert.Compute("aten::slice.Tensor", std::move(args), Type::Tensor(), anchor);
     }
     if (given.Get(prefix + "_storage_offset") == nullptr) return base;
     std::vector<ValueId> args = {base};
@@ -105,12 +108,12 @@ absl::Status Pt2Reader::ReadAutoFunctionalized(const Json& inputs, const Json& o
     }
     SMELT_ASSIGN_OR_RETURN(const ValueId offset, number(prefix + "_storage_offset", Type::Int()));
     args.push_back(offset);
-    return Compute("aten::as_strided", std::move(args), Type::Tensor(), anchor);
+    return p.insert.Compute("aten::as_strided", std::move(args), Type::Tensor(), anchor);
   };
   const auto list_of = [&](const std::vector<ValueId>& elements, const Type& type) {
-    const NodeId n = g_->InsertBefore(anchor, OpName::Get("prim::ListConstruct"), elements, {type});
-    g_->SetSource(n, current_source_);
-    return g_->node(n).outputs[0];
+    const NodeId n = p.g.InsertBefore(anchor, OpName::Get("prim::ListConstruct"), elements, {type});
+    p.insert.SetSource(n);
+    return p.g.node(n).outputs[0];
   };
 
   std::vector<ValueId> args;
@@ -123,8 +126,8 @@ absl::Status Pt2Reader::ReadAutoFunctionalized(const Json& inputs, const Json& o
         return absl::InvalidArgumentError(absl::StrCat("argument \"", a.name, "\" of ", op.full(), " is missing"));
       const bool defaults = arg == nullptr && a.default_value;
       SMELT_ASSIGN_OR_RETURN(const ValueId v,
-                             arg != nullptr ? ReadValue(*arg, scope, anchor, a.type)
-                                            : absl::StatusOr<ValueId>(Constant(
+                             arg != nullptr ? p.arguments.ReadValue(*arg, scope, anchor, a.type)
+                                            : absl::StatusOr<ValueId>(p.insert.Constant(
                                                   anchor, defaults ? *a.default_value : std::monostate(), a.type)));
       args.push_back(v);
       continue;
@@ -132,7 +135,7 @@ absl::Status Pt2Reader::ReadAutoFunctionalized(const Json& inputs, const Json& o
     if (of_bases && list) {
       const Json* length = given.Get(absl::StrCat("_", a.name, "_length"));
       if (length == nullptr) {
-        args.push_back(Constant(anchor, std::monostate(), Type::None()));
+        args.push_back(p.insert.Constant(anchor, std::monostate(), Type::None()));
         continue;
       }
       SMELT_ASSIGN_OR_RETURN(const Json* as_int, Get(*length, "as_int"));
@@ -152,14 +155,14 @@ absl::Status Pt2Reader::ReadAutoFunctionalized(const Json& inputs, const Json& o
       return absl::UnimplementedError(absl::StrCat("a written argument \"", a.name, "\" that is not given"));
     } else if (list) {
       std::vector<ValueId> elements;
-      SMELT_RETURN_IF_ERROR(ReadOperands(*arg, scope, anchor, elements));
+      SMELT_RETURN_IF_ERROR(p.arguments.ReadOperands(*arg, scope, anchor, elements));
       for (ValueId& v : elements) {
         SMELT_ASSIGN_OR_RETURN(v, clone(v));
         copies.push_back(v);
       }
       args.push_back(list_of(elements, type));
     } else {
-      SMELT_ASSIGN_OR_RETURN(const ValueId v, ReadValue(*arg, scope, anchor, a.type));
+      SMELT_ASSIGN_OR_RETURN(const ValueId v, p.arguments.ReadValue(*arg, scope, anchor, a.type));
       SMELT_ASSIGN_OR_RETURN(const ValueId copy, clone(v));
       copies.push_back(copy);
       args.push_back(copy);
@@ -170,13 +173,15 @@ absl::Status Pt2Reader::ReadAutoFunctionalized(const Json& inputs, const Json& o
   const size_t own = std::max<size_t>(schema->returns.size(), 1);
   if (outputs.size() < own) return absl::InvalidArgumentError(absl::StrCat(outputs.size(), " outputs"));
   const Json results(outputs.begin(), outputs.begin() + static_cast<int64_t>(own));
-  SMELT_RETURN_IF_ERROR(AddNode(op, args, schema->returns.empty() ? Json::array() : results, anchor, scope, schema));
-  SMELT_ASSIGN_OR_RETURN(const std::vector<OutputDecl> written,
-                         ReadOutputsSpread(Json(outputs.begin() + static_cast<int64_t>(own), outputs.end()), scope));
+  SMELT_RETURN_IF_ERROR(
+      p.results.AddNode(op, args, schema->returns.empty() ? Json::array() : results, anchor, scope, schema));
+  SMELT_ASSIGN_OR_RETURN(
+      const std::vector<OutputDecl> written,
+      p.results.ReadOutputsSpread(Json(outputs.begin() + static_cast<int64_t>(own), outputs.end()), scope));
   if (written.size() > copies.size())
     return absl::InvalidArgumentError(
         absl::StrCat(written.size(), " written tensors are results, ", copies.size(), " are written"));
-  for (size_t i = 0; i < written.size(); ++i) SMELT_RETURN_IF_ERROR(Bind(written[i].name, copies[i], scope));
+  for (size_t i = 0; i < written.size(); ++i) SMELT_RETURN_IF_ERROR(p.results.Bind(written[i].name, copies[i], scope));
   return absl::OkStatus();
 }
 

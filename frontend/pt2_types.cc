@@ -1,15 +1,17 @@
+#include "smelt/frontend/pt2_types.h"
+
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/frontend/pt2_codes.h"
-#include "smelt/frontend/pt2_reader.h"
+#include "smelt/frontend/pt2_weights.h"
 #include "smelt/frontend/sympy_expr.h"
 
 namespace smelt {
 namespace pt2_internal {
 
-absl::StatusOr<Expr> Pt2Reader::ReadSize(const Json& j) {
+absl::StatusOr<Expr> Pt2Types::ReadSize(const Json& j) {
   SMELT_ASSIGN_OR_RETURN(auto u, AsUnion(j));
   if (u.first == "as_int") {
     SMELT_ASSIGN_OR_RETURN(int64_t v, AsInt(*u.second));
@@ -26,7 +28,7 @@ absl::StatusOr<Expr> Pt2Reader::ReadSize(const Json& j) {
   return computed_.empty() ? e : e.Substitute(computed_);
 }
 
-void Pt2Reader::MeetSymbols(const Type& type, const std::optional<Expr>& expr) {
+void Pt2Types::MeetSymbols(const Type& type, const std::optional<Expr>& expr) {
   const auto meet = [&](const Expr& e) {
     for (const std::string& symbol : e.Symbols()) symbols_met_.insert(symbol);
   };
@@ -35,17 +37,17 @@ void Pt2Reader::MeetSymbols(const Type& type, const std::optional<Expr>& expr) {
   for (const Expr& size : *type.tensor().sizes) meet(size);
 }
 
-bool Pt2Reader::ComputeNewSizes(NodeId n, const Type& declared) {
-  const ValueId v = g_->node(n).outputs[0];
+bool Pt2Types::ComputeNewSizes(NodeId n, const Type& declared) {
+  const ValueId v = g_.node(n).outputs[0];
   const std::vector<Expr>& sizes = *declared.tensor().sizes;
   const auto is_new = [&](const Expr& size) {
     return size.IsSymbol() && DependsOnData(size) && !symbols_met_.contains(size.SymbolName());
   };
   if (absl::c_none_of(sizes, is_new)) return false;
-  g_->SetType(v, Type::Tensor());
-  const absl::Status inferred = InferNode(*g_, n);
-  const Type type = g_->value(v).type;
-  g_->SetType(v, declared);
+  g_.SetType(v, Type::Tensor());
+  const absl::Status inferred = InferNode(g_, n);
+  const Type type = g_.value(v).type;
+  g_.SetType(v, declared);
   if (!inferred.ok() || !type.IsTensor() || type.tensor().rank() != declared.tensor().rank()) return false;
   for (size_t d = 0; d < sizes.size(); ++d) {
     const Expr& size = (*type.tensor().sizes)[d];
@@ -54,9 +56,9 @@ bool Pt2Reader::ComputeNewSizes(NodeId n, const Type& declared) {
   return true;
 }
 
-void Pt2Reader::NoteHint(const Expr& e, int64_t value) {
+void Pt2Types::NoteHint(const Expr& e, int64_t value) {
   const std::vector<std::string> symbols = e.Symbols();
-  if (symbols.size() != 1 || g_->symbol_hints.contains(symbols[0])) return;
+  if (symbols.size() != 1 || g_.symbol_hints.contains(symbols[0])) return;
   auto at0 = e.Evaluate({{symbols[0], 0}}), at1 = e.Evaluate({{symbols[0], 1}});
   if (!at0.ok() || !at1.ok()) return;
   const __int128 slope = static_cast<__int128>(*at1) - *at0, rest = static_cast<__int128>(value) - *at0;
@@ -64,10 +66,10 @@ void Pt2Reader::NoteHint(const Expr& e, int64_t value) {
   const __int128 hint = rest / slope;
   if (hint < 0 || hint > INT64_MAX) return;
   auto check = e.Evaluate({{symbols[0], static_cast<int64_t>(hint)}});
-  if (check.ok() && *check == value) g_->symbol_hints[symbols[0]] = static_cast<int64_t>(hint);
+  if (check.ok() && *check == value) g_.symbol_hints[symbols[0]] = static_cast<int64_t>(hint);
 }
 
-absl::StatusOr<std::vector<Expr>> Pt2Reader::ReadSizes(const Json& list) {
+absl::StatusOr<std::vector<Expr>> Pt2Types::ReadSizes(const Json& list) {
   if (!list.is_array()) return Expected("a list");
   if (list.size() > kMaxRank)
     return absl::InvalidArgumentError(absl::StrCat("rank ", list.size(), ", at most ", kMaxRank, " expected"));
@@ -79,7 +81,7 @@ absl::StatusOr<std::vector<Expr>> Pt2Reader::ReadSizes(const Json& list) {
   return out;
 }
 
-absl::StatusOr<Type> Pt2Reader::TensorTypeOf(const Scope& scope, const std::string& name) {
+absl::StatusOr<Type> Pt2Types::TensorTypeOf(const Scope& scope, const std::string& name) {
   const Json* values = Find(*scope.graph, "tensor_values");
   const Json* meta = values == nullptr ? nullptr : Find(*values, name.c_str());
   if (meta == nullptr) return absl::InvalidArgumentError(absl::StrCat("tensor_values has no entry \"", name, "\""));
@@ -87,8 +89,8 @@ absl::StatusOr<Type> Pt2Reader::TensorTypeOf(const Scope& scope, const std::stri
     SMELT_ASSIGN_OR_RETURN(const Json* dtype, Get(*meta, "dtype"));
     SMELT_ASSIGN_OR_RETURN(int64_t code, AsInt(*dtype));
     if (code == kUint16Code) {
-      counts_.insert(name);
-      code = CodeOfCounts();
+      uint16_.Add(name);
+      code = Uint16Values::kReadAs;
     }
     SMELT_ASSIGN_OR_RETURN(DType t, ToDType(code));
     SMELT_ASSIGN_OR_RETURN(const Json* sizes, Get(*meta, "sizes"));
@@ -113,7 +115,7 @@ absl::StatusOr<Type> Pt2Reader::TensorTypeOf(const Scope& scope, const std::stri
   return type;
 }
 
-absl::StatusOr<std::optional<Expr>> Pt2Reader::SymIntExpr(const Scope& scope, const std::string& name) {
+absl::StatusOr<std::optional<Expr>> Pt2Types::SymIntExpr(const Scope& scope, const std::string& name) {
   const Json* values = Find(*scope.graph, "sym_int_values");
   const Json* v = values == nullptr ? nullptr : Find(*values, name.c_str());
   if (v == nullptr) return std::optional<Expr>();
