@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "smelt/core/op/ops.h"
+#include "smelt/core/op/python_op.h"
 
 namespace smelt {
 namespace {
@@ -28,6 +29,9 @@ std::optional<Key> KeyOf(const Graph& g, ValueId v) {
 class DictResolver {
  public:
   DictResolver(Graph& g, NodeId construct) : g_(g), construct_(construct), block_(g.node(construct).parent) {}
+
+  // The dictionaries that took the places of copies.
+  const std::vector<NodeId>& copies() const { return copies_; }
 
   void Run() {
     const Node& node = g_.node(construct_);
@@ -49,8 +53,8 @@ class DictResolver {
     bool all = true;
     for (const auto& [at, user] : users) {
       if (Understand(at, user)) continue;
-      const std::string& name = g_.node(user).op.name();
-      if (name != op::kDunderGetitem && name != op::kDunderContains) return;
+      const std::optional<PythonOp> python = FindPythonOp(g_.node(user).op.name());
+      if (python != PythonOp::kGetItem && python != PythonOp::kContains && python != PythonOp::kGet) return;
       answers_.emplace_back();  // by a key that a loop takes out of keys(), perhaps: later
       all = false;
     }
@@ -58,6 +62,16 @@ class DictResolver {
   }
 
  private:
+  struct Answer {                                                 // what the user's output is; of a writer nothing
+    std::optional<std::vector<std::pair<Key, ValueId>>> entries;  // of keys(), values(), items() and copy()
+    std::optional<ValueId> value;
+    std::optional<int64_t> number;
+    std::optional<bool> truth;
+    bool none = false;     // the output is None
+    bool is_copy = false;  // `entries` are those of a new dictionary
+    bool writes = false;
+  };
+
   NodeId Ancestor(NodeId n) const {
     while (g_.node(n).parent != block_) n = g_.block(g_.node(n).parent).owner;
     return n;
@@ -73,37 +87,83 @@ class DictResolver {
     now_.push_back({key, v});
   }
 
+  // Notes what becomes of `user`, and what the dictionary holds behind it. Returns false if that is not known.
   bool Understand(NodeId at, NodeId user) {
     const Node& node = g_.node(user);
-    const std::string& name = node.op.name();
+    const std::optional<PythonOp> python = FindPythonOp(node.op.name());
+    if (!python) return false;
     Answer answer;
-    if (name == op::kLen) {
-      answer.number = static_cast<int64_t>(now_.size());
-    } else if (name == op::kKeys || name == op::kValues || name == op::kItems) {
-      answer.entries = now_;
-    } else {
-      if (node.inputs.size() < 2) return false;
-      const std::optional<Key> key = KeyOf(g_, node.inputs[1]);
-      if (!key) return false;
-      const auto it = std::find_if(now_.begin(), now_.end(), [&](const auto& e) { return e.first == *key; });
-      if (name == op::kPrivateSetItem) {
-        if (at != user) return false;
-        Set(*key, Element(node.inputs[2]));
-      } else if (name == op::kDelete) {
-        if (at != user || it == now_.end()) return false;
-        now_.erase(it);
-      } else if (name == op::kDunderContains) {
-        answer.truth = it != now_.end();
-      } else if (name == op::kDunderGetitem) {
-        if (it == now_.end()) return false;  // an error, when it runs
-        answer.value = it->second;
-      } else {
-        return false;
-      }
+    switch (*python) {
+      case PythonOp::kLen:
+        answer.number = static_cast<int64_t>(now_.size());
+        break;
+      case PythonOp::kKeys:
+      case PythonOp::kValues:
+      case PythonOp::kItems:
+        answer.entries = now_;
+        break;
+      case PythonOp::kCopy:
+        answer.entries = now_;
+        answer.is_copy = true;
+        break;
+      case PythonOp::kClear:
+        now_.clear();
+        answer.writes = true;
+        break;
+      default:
+        if (!UnderstandKey(*python, node, answer)) return false;
     }
+    if (answer.writes && at != user) return false;
     answers_.push_back(std::move(answer));
     if (answers_.back().value) element_of_[node.outputs[0]] = *answers_.back().value;
     return true;
+  }
+
+  // The same of an operator on one key.
+  bool UnderstandKey(PythonOp python, const Node& node, Answer& answer) {
+    if (node.inputs.size() < 2) return false;
+    const std::optional<Key> key = KeyOf(g_, node.inputs[1]);
+    if (!key) return false;
+    const auto it = std::find_if(now_.begin(), now_.end(), [&](const auto& e) { return e.first == *key; });
+    const bool there = it != now_.end();
+    const bool has_default = node.inputs.size() > 2;
+    switch (python) {
+      case PythonOp::kSetItem:
+        answer.writes = true;
+        Set(*key, Element(node.inputs[2]));
+        return true;
+      case PythonOp::kDelete:
+        if (!there) return false;
+        answer.writes = true;
+        now_.erase(it);
+        return true;
+      case PythonOp::kContains:
+        answer.truth = there;
+        return true;
+      case PythonOp::kGetItem:
+        if (!there) return false;  // an error, when it runs
+        answer.value = it->second;
+        return true;
+      case PythonOp::kGet:
+        if (there) answer.value = it->second;
+        if (!there && has_default) answer.value = Element(node.inputs[2]);
+        answer.none = !answer.value;
+        return true;
+      case PythonOp::kPop:
+        if (!there && !has_default) return false;
+        answer.writes = true;
+        answer.value = there ? it->second : Element(node.inputs[2]);
+        if (there) now_.erase(it);
+        return true;
+      case PythonOp::kSetDefault:
+        if (!has_default) return false;
+        answer.writes = true;
+        answer.value = there ? it->second : Element(node.inputs[2]);
+        if (!there) Set(*key, *answer.value);
+        return true;
+      default:
+        return false;
+    }
   }
 
   // Values that are read from the dictionary and written to it again.
@@ -119,14 +179,35 @@ class DictResolver {
       const Answer& a = answers_[k];
       if (a.value) g_.ReplaceAllUses(g_.node(n).outputs[0], *a.value);
       if (a.number) g_.ReplaceAllUses(g_.node(n).outputs[0], InsertConstant(g_, n, *a.number));
-      if (a.entries) g_.ReplaceAllUses(g_.node(n).outputs[0], ListOf(n, *a.entries));
+      if (a.entries) g_.ReplaceAllUses(g_.node(n).outputs[0], a.is_copy ? Copy(n, *a.entries) : ListOf(n, *a.entries));
+      if (a.none) g_.ReplaceAllUses(g_.node(n).outputs[0], InsertConstant(g_, n, std::monostate()));
       if (a.truth) g_.ReplaceAllUses(g_.node(n).outputs[0], InsertConstant(g_, n, *a.truth));
     }
     for (size_t k = users.size(); k-- > 0;) {
       const Answer& a = answers_[k];
-      if (all || a.value || a.number || a.entries || a.truth) g_.Erase(users[k].second);
+      const bool answered = a.value || a.none || a.number || a.entries || a.truth;
+      if (all || (answered && !a.writes)) g_.Erase(users[k].second);
     }
     if (all) g_.Erase(construct_);
+  }
+
+  // The dictionary that copy() makes.
+  ValueId Copy(NodeId n, const std::vector<std::pair<Key, ValueId>>& entries) {
+    std::vector<ValueId> parts;
+    for (const auto& [key, value] : entries) {
+      parts.push_back(KeyValue(n, key));
+      parts.push_back(value);
+    }
+    const NodeId copy =
+        g_.InsertBefore(n, OpName::Get(op::kPrimDictConstruct), parts, {g_.value(g_.node(construct_).outputs[0]).type});
+    g_.SetSource(copy, g_.node(n).source);
+    copies_.push_back(copy);
+    return g_.node(copy).outputs[0];
+  }
+
+  ValueId KeyValue(NodeId n, const Key& key) {
+    const auto* word = std::get_if<std::string>(&key);
+    return word != nullptr ? InsertConstant(g_, n, *word) : InsertConstant(g_, n, std::get<int64_t>(key));
   }
 
   // The list that keys(), values() or items() makes.
@@ -138,9 +219,7 @@ class DictResolver {
         elements.push_back(value);
         continue;
       }
-      const auto* word = std::get_if<std::string>(&key);
-      elements.push_back(word != nullptr ? InsertConstant(g_, n, *word)
-                                         : InsertConstant(g_, n, std::get<int64_t>(key)));
+      elements.push_back(KeyValue(n, key));
       if (name == op::kKeys) continue;
       const Type pair = Type::Tuple({g_.value(elements.back()).type, g_.value(value).type});
       elements.back() =
@@ -158,26 +237,26 @@ class DictResolver {
     return g_.node(list).outputs[0];
   }
 
-  struct Answer {                                                 // what the user's output is; of a writer nothing
-    std::optional<std::vector<std::pair<Key, ValueId>>> entries;  // of keys(), values() and items()
-    std::optional<ValueId> value;
-    std::optional<int64_t> number;
-    std::optional<bool> truth;
-  };
-
   Graph& g_;
   const NodeId construct_;
   const BlockId block_;
   std::vector<std::pair<Key, ValueId>> now_;
   std::vector<Answer> answers_;
   absl::flat_hash_map<ValueId, ValueId> element_of_;
+  std::vector<NodeId> copies_;
 };
 
 }  // namespace
 
 void ResolveDicts(Graph& g) {
   for (NodeId n : g.AllNodes()) {
-    if (g.IsLive(n) && g.node(n).op == op::kPrimDictConstruct) DictResolver(g, n).Run();
+    if (!g.IsLive(n) || g.node(n).op != op::kPrimDictConstruct) continue;
+    for (std::vector<NodeId> todo = {n}; !todo.empty();) {
+      DictResolver resolver(g, todo.back());
+      todo.pop_back();
+      resolver.Run();
+      todo.insert(todo.end(), resolver.copies().begin(), resolver.copies().end());
+    }
   }
 }
 

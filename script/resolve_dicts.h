@@ -3,9 +3,11 @@
 //
 //   %d = prim::DictConstruct(%a, %x); aten::_set_item(%d, %b, %y); %z = aten::__getitem__(%d, %b)   ->   %y
 //
-// keys(), values() and items() are the lists of its contents at that point.
+// keys(), values() and items() are the lists of its contents at that point, and copy() is another dictionary of them,
+// which is resolved in turn.
 //
-// A dictionary that a loop or a branch changes, or that is passed on as an object, is not changed.
+// A dictionary that a loop or a branch changes, that update() or popitem() changes, or that is passed on as an object,
+// is not changed.
 #ifndef SMELT_SCRIPT_RESOLVE_DICTS_H_
 #define SMELT_SCRIPT_RESOLVE_DICTS_H_
 
