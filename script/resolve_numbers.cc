@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -31,8 +32,7 @@ class NumberResolver {
     const ValueId out = node.outputs[0];
     if (name == op::kPrimNumToTensor) {
       if (g_.value(node.inputs[0]).type.kind() != TypeKind::kInt) return;
-      number_[out] = node.inputs[0];
-      made_.push_back(n);
+      Note(n, node.inputs[0]);
     } else if (name == op::kInt || name == op::kIntImplicit || name == op::kScalarImplicit) {
       const auto known = number_.find(node.inputs[0]);
       if (known == number_.end()) return;
@@ -43,6 +43,13 @@ class NumberResolver {
       const auto* word = mode ? std::get_if<std::string>(&*mode) : nullptr;
       if (word != nullptr && *word == "floor") Compute(n, op::kFloordivInt, 2);
       if (word != nullptr && *word == "trunc") Compute(n, op::kPrivateRoundToZeroFloordivInt, 2);
+    } else if (name == op::kDetach) {
+      const auto known = number_.find(node.inputs[0]);
+      if (known == number_.end()) return;
+      Note(n, known->second);
+    } else if (name == op::kNeg) {
+      const auto known = number_.find(node.inputs[0]);
+      if (known != number_.end()) Note(n, Insert(n, op::kNegInt, {known->second}));
     } else if (const char* op = OfIntegers(name)) {
       Compute(n, op, node.inputs.size());
     }
@@ -53,6 +60,7 @@ class NumberResolver {
     static const auto* const operators =
         new absl::flat_hash_map<std::string, const char*>{{op::kAdd, op::kAddInt},
                                                           {op::kSub, op::kSubInt},
+                                                          {op::kRsub, op::kSubInt},
                                                           {op::kMul, op::kMulInt},
                                                           {op::kFloorDivide, op::kFloordivInt},
                                                           {op::kRemainder, op::kRemainderInt}};
@@ -60,19 +68,32 @@ class NumberResolver {
     return it == operators->end() ? nullptr : it->second;
   }
 
-  // Computes from two operands and, as the third of `operands`, alpha.
+  // Computes from two operands and, as the third of `operands`, the factor of the second one.
   void Compute(NodeId n, const char* op, size_t operands) {
     const Node& node = g_.node(n);
     if (node.inputs.size() < 2 || !(number_.contains(node.inputs[0]) || number_.contains(node.inputs[1]))) return;
-    if (operands > 2) {
-      const std::optional<Expr> alpha = GetIntExpr(g_, node.inputs[2]);
-      if (!alpha || *alpha != Expr(1)) return;
-    }
-    const std::optional<ValueId> a = NumberOf(node.inputs[0], n), b = NumberOf(node.inputs[1], n);
+    const bool reversed = node.op.name() == op::kRsub;
+    std::optional<Expr> alpha = Expr(1);
+    if (operands > 2) alpha = GetIntExpr(g_, node.inputs[2]);
+    if (!alpha || !alpha->IsConstant()) return;
+    std::optional<ValueId> a = NumberOf(node.inputs[0], n), b = NumberOf(node.inputs[1], n);
     if (!a || !b) return;
-    const NodeId made = g_.InsertBefore(n, OpName::Get(op), {*a, *b}, {Type::Int()});
+    if (reversed) std::swap(a, b);
+    // PyTorch multiplies the operand that is added or subtracted, which rsub names first.
+    if (*alpha != Expr(1)) b = Insert(n, op::kMulInt, {*b, InsertConstant(g_, n, *alpha->Constant())});
+    Note(n, Insert(n, op, {*a, *b}));
+  }
+
+  // Inserts an operator on integers before `n`.
+  ValueId Insert(NodeId n, const char* op, const std::vector<ValueId>& args) {
+    const NodeId made = g_.InsertBefore(n, OpName::Get(op), args, {Type::Int()});
     g_.SetSource(made, g_.node(n).source);
-    number_[g_.node(n).outputs[0]] = g_.node(made).outputs[0];
+    return g_.node(made).outputs[0];
+  }
+
+  // Notes that `number` is the result of `n`.
+  void Note(NodeId n, ValueId number) {
+    number_[g_.node(n).outputs[0]] = number;
     made_.push_back(n);
   }
 

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "smelt/core/op/ops.h"
@@ -78,14 +80,26 @@ class TupleResolver {
   // Replaces the results of a node that takes the elements of a known tuple.
   void Forward(NodeId n) {
     const Node& node = g_.node(n);
-    const bool unpack = node.op == op::kPrimTupleUnpack;
-    if (!unpack && node.op != op::kPrimTupleIndex) return;
+    const bool unpack = node.op == op::kPrimTupleUnpack, slice = node.op == op::kPrimTupleSlice;
+    if (!unpack && !slice && node.op != op::kPrimTupleIndex) return;
     const Node& made = g_.node(g_.value(node.inputs[0]).def);
     if (made.op != op::kPrimTupleConstruct) return;
     const int64_t size = static_cast<int64_t>(made.inputs.size());
     if (unpack) {
       if (static_cast<int64_t>(node.outputs.size()) != size) return;
       for (size_t i = 0; i < node.outputs.size(); ++i) g_.ReplaceAllUses(node.outputs[i], made.inputs[i]);
+    } else if (slice) {
+      const Attribute *begin = node.FindAttribute("beg"), *end = node.FindAttribute("end");
+      const auto* first = begin == nullptr ? nullptr : std::get_if<int64_t>(begin);
+      const auto* last = end == nullptr ? nullptr : std::get_if<int64_t>(end);
+      if (first == nullptr || last == nullptr || *first < 0 || *first > *last || *last > size) return;
+      const std::vector<ValueId> parts(made.inputs.begin() + *first, made.inputs.begin() + *last);
+      std::vector<Type> types;
+      for (ValueId v : parts) types.push_back(g_.value(v).type);
+      const NodeId part =
+          g_.InsertBefore(n, OpName::Get(op::kPrimTupleConstruct), parts, {Type::Tuple(std::move(types))});
+      g_.SetSource(part, g_.node(n).source);
+      g_.ReplaceAllUses(g_.node(n).outputs[0], g_.node(part).outputs[0]);
     } else {
       const std::optional<Expr> index = GetIntExpr(g_, node.inputs[1]);
       if (!index || !index->IsConstant()) return;

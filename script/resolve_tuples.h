@@ -4,6 +4,8 @@
 //   %t : (Tensor, Tensor) = prim::Loop(...)   ->   %a : Tensor, %b : Tensor = prim::Loop(...)
 //   %t = prim::TupleConstruct(%a, %b); %z = prim::TupleIndex(%t, 1)   ->   %b
 //
+// A slice of a known tuple is a tuple of its elements.
+//
 // Inputs, results of calls and elements of lists stay tuples.
 #ifndef SMELT_SCRIPT_RESOLVE_TUPLES_H_
 #define SMELT_SCRIPT_RESOLVE_TUPLES_H_
