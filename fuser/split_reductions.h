@@ -4,7 +4,8 @@
 //   mean(x, [c, h, w])    ->  mean(mean(x, [h, w]), [c])
 //
 // A vector along so short a dim is mostly empty. Over the other dims alone, the channels of all groups are adjacent in
-// the vectors, and the rest of the reduction is very small. For means and sums only.
+// the vectors, and the rest of the reduction is very small. For means and sums only, and not for half precision, whose
+// parts would be rounded.
 #ifndef SMELT_FUSER_SPLIT_REDUCTIONS_H_
 #define SMELT_FUSER_SPLIT_REDUCTIONS_H_
 
