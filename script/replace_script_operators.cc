@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "smelt/core/op/ops.h"
 
 namespace smelt {
@@ -24,13 +25,16 @@ void ReplaceScriptOperators(Graph& g) {
     const std::string& name = g.node(n).op.name();
     if ((name == op::kPrimPrint || name == op::kWarn) && g.node(n).outputs.empty()) {
       g.Erase(n);
-    } else if (name == op::kFormat && IsMessage(g, g.node(n).outputs[0])) {
+    } else if ((name == op::kFormat || name == op::kPercentFormat) && IsMessage(g, g.node(n).outputs[0])) {
       g.ReplaceAllUses(g.node(n).outputs[0], g.node(n).inputs[0]);
       g.Erase(n);
     } else if (name == op::kPrimDevice || name == op::kPrimType) {  // the latter of a device: programs run on the CPU
       const ValueId cpu = InsertConstant(g, n, std::string("cpu"));
       g.SetType(cpu, g.value(g.node(n).outputs[0]).type);
       g.ReplaceAllUses(g.node(n).outputs[0], cpu);
+      g.Erase(n);
+    } else if (absl::StartsWith(name, op::kPrimIsPrefix)) {  // is_cuda, is_sparse, is_quantized, ...
+      g.ReplaceAllUses(g.node(n).outputs[0], InsertConstant(g, n, name == op::kPrimIsCpu));
       g.Erase(n);
     } else if (name == op::kPrimData) {
       g.SetOp(n, OpName::Get(op::kDetach));
