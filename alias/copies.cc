@@ -75,9 +75,11 @@ class AliasDb::State::CopySolver {
       const size_t k = at - params_from;
       if (inputs_from + k >= node.inputs.size()) return out;
       const bool runs = !param && !is_while && s_.RunsOnce(node);
-      if (!runs) add(node.inputs[inputs_from + k]);
+      const bool copies = !param && is_while && alias_internal::MayBeTensor(value.type);
+      if (!runs && !copies) add(node.inputs[inputs_from + k]);
       if (results_from + k < g.results(body).size()) {
-        add(g.results(body)[results_from + k], param ? s_.loops.IndexOf(n) : 0);
+        if (!param) add(g.results(body)[results_from + k]);
+        if (param || is_while) add(g.results(body)[results_from + k], s_.loops.IndexOf(n));
       }
     } else if (op.kind == EffectKind::kIf || op.kind == EffectKind::kCond) {
       if (param) {

@@ -9,6 +9,8 @@ namespace smelt {
 using alias_internal::Contents;
 using alias_internal::kAnySlot;
 using alias_internal::kAsync;
+using alias_internal::kGeometryRead;
+using alias_internal::kRead;
 using alias_internal::MakeRef;
 using alias_internal::MayBeContainer;
 using alias_internal::MayBeTensor;
@@ -198,8 +200,33 @@ std::optional<size_t> AliasDb::State::BranchTaken(const Node& branch) const {
   return b != nullptr ? std::optional<size_t>(*b ? 0 : 1) : std::nullopt;
 }
 
+// Records that n reads the tensors that decide which of its blocks run, and those that smelt::while_loop may copy: what
+// it carries if it makes no trip.
+void AliasDb::State::AddReadsOfControl(NodeId n, const Node& node, EffectKind kind) {
+  if (!reads_active) return;
+  ForgetAccesses(nodes[n.index]);  // while it is entered and left it is evaluated twice
+  const auto reads = [&](ValueId v, size_t arg) {
+    for (Ref r : sets.Refs(PointsTo(v))) {
+      if (!objects[ObjectOf(r)].tensor) continue;
+      for (Ref s : sets.Refs(Storages(r))) AddAccess(n, r, s, kRead | kGeometryRead, arg);
+    }
+  };
+  // The results of a block that decide: no arguments of the node.
+  const auto reads_result = [&](BlockId b) {
+    if (!g.results(b).empty()) reads(g.results(b)[0], UINT16_MAX);
+  };
+  const size_t decide = kind == EffectKind::kWhile ? 0 : kind == EffectKind::kLoop ? 2 : 1;
+  for (size_t i = 0; i < decide && i < node.inputs.size(); ++i) reads(node.inputs[i], i);
+  if (alias_internal::IsLoopKind(kind) && !node.blocks.empty()) reads_result(node.blocks[0]);
+  if (kind != EffectKind::kWhile) return;
+  const size_t carried = std::min(node.inputs.size(), node.outputs.size());
+  steps += static_cast<int64_t>(carried);
+  for (size_t i = 0; i < carried; ++i) reads(node.inputs[i], i);
+}
+
 // cond's blocks take its operands; If's see the values in scope. Both return the results of the block that runs.
 void AliasDb::State::EvaluateIf(NodeId n, const Node& node, bool is_cond, bool first) {
+  AddReadsOfControl(n, node, is_cond ? EffectKind::kCond : EffectKind::kIf);
   if (is_cond) {
     for (BlockId b : node.blocks) {
       for (size_t i = 1; i < node.inputs.size(); ++i) SetParam(n, b, i - 1, PointsTo(node.inputs[i]), first);
@@ -229,9 +256,12 @@ bool AliasDb::State::RunsOnce(const Node& loop) const {
   return condition && std::holds_alternative<bool>(*condition) && std::get<bool>(*condition);
 }
 
-// A carried value is an initial value, or a result of an earlier iteration.
+// A carried value is an initial value, or a result of an earlier iteration. A tensor that smelt::while_loop returns is a
+// copy of the initial one if it makes no trip. Otherwise its condition has run after the last trip, to which the trip's
+// allocations are those of an earlier one: so they are to whatever the condition stores.
 void AliasDb::State::EvaluateLoop(NodeId n, const Node& node, bool is_while, bool first) {
   if (node.blocks.empty()) return;
+  AddReadsOfControl(n, node, is_while ? EffectKind::kWhile : EffectKind::kLoop);
   const BlockId body = is_while && node.blocks.size() > 1 ? node.blocks[1] : node.blocks[0];
   // Loop(trips, condition, carried...) with a body (index, carried...) -> (condition, carried...).
   const size_t inputs_from = is_while ? 0 : 2, params_from = is_while ? 0 : 1, results_from = is_while ? 0 : 1;
@@ -254,10 +284,31 @@ void AliasDb::State::EvaluateLoop(NodeId n, const Node& node, bool is_while, boo
     carried[2 * k] = init;
     carried[2 * k + 1] = back;
     for (BlockId b : node.blocks) SetParam(n, b, params_from + k, s, first);
-    if (!first && k < node.outputs.size()) {
-      SetPointsTo(node.outputs[k], runs ? back : Join(init, back), n, false);
+    if (first || k >= node.outputs.size()) continue;
+    const ValueId out = node.outputs[k];
+    const Type& type = g.value(out).type;
+    if (is_while && IsAliasingType(type)) {
+      SetPointsTo(out, Join(Join(back, Shift(back, loop)), WithoutTrips(out, type, init)), n, false);
+    } else {
+      SetPointsTo(out, runs ? back : Join(init, back), n, false);
     }
   }
+}
+
+// Returns what the result `out` of a smelt::while_loop is if it makes no trip: a new tensor, or the container that came
+// in.
+AliasDb::State::SetId AliasDb::State::WithoutTrips(ValueId out, const Type& type, SetId init) {
+  SetId s = 0;
+  if (MayBeTensor(type)) {
+    const uint32_t own = Own(out, Kind::kTensor, true, false);
+    SetStorage(own, SetPool::Single(MakeRef(own)));
+    s = SetPool::Single(MakeRef(own));
+  }
+  if (!MayBeContainer(type)) return s;
+  sets.ForEach(init, [&](Ref r) {
+    if (objects[ObjectOf(r)].container) s = Join(s, SetPool::Single(r));
+  });
+  return s;
 }
 
 void AliasDb::State::SetParam(NodeId n, BlockId b, size_t i, SetId s, bool first) {

@@ -250,9 +250,11 @@ class Generator {
       std::string v = Fresh("s");
       line("%", v, " : int = aten::size(%", x, ", %k0)");
     } else if (depth < o_.max_depth && what < 94) {
-      If(indent, depth, out);
+      const bool takes_operands = o_.closed_blocks && Below(2) == 0;
+      takes_operands ? Cond(indent, depth, out) : If(indent, depth, out);
     } else if (depth < o_.max_depth) {
-      Loop(indent, depth, out);
+      const bool takes_operands = o_.closed_blocks && Below(3) != 0;
+      takes_operands ? While(indent, depth, out) : Loop(indent, depth, out);
     }
   }
 
@@ -475,6 +477,7 @@ class Generator {
   }
 
   std::string Condition() {
+    if (o_.closed_blocks && Below(2) == 0) return Pick(tensors_);
     if (!conditions_.empty() && Below(2) == 0) return Pick(conditions_);
     return Below(2) == 0 ? "c" : "d";
   }
@@ -494,6 +497,7 @@ class Generator {
       absl::StrAppend(&body[b], pad, "    -> (", absl::StrJoin(r, ", "), ")\n");
       Restore(saved);
     }
+    const std::string condition = Condition();  // while its results are not in scope
     std::vector<std::string> outs;
     for (int i = 0; i < results; ++i) {
       std::string v = Fresh("j");
@@ -505,7 +509,7 @@ class Generator {
       outs.push_back(absl::StrCat("%", v, " : Tensor[]"));
       lists_.push_back(v);
     }
-    absl::StrAppend(out, pad, absl::StrJoin(outs, ", "), " = prim::If(%", Condition(), ")\n", pad, "  block0():\n",
+    absl::StrAppend(out, pad, absl::StrJoin(outs, ", "), " = prim::If(%", condition, ")\n", pad, "  block0():\n",
                     body[0], pad, "  block1():\n", body[1]);
   }
 
@@ -553,6 +557,109 @@ class Generator {
                     absl::StrJoin(inits, ", "), ")\n", pad, "  block0(%", index, " : int, ",
                     absl::StrJoin(params, ", "), "):\n", body, pad, "    -> (%true, ", absl::StrJoin(results, ", "),
                     ")\n");
+  }
+
+  // Operands of a block that takes them, and the names and types of one block's parameters for them.
+  struct Operands {
+    std::vector<std::string> tensors, lists;
+    std::string Text() const { return absl::StrCat("%", absl::StrJoin(All(), ", %")); }
+    std::vector<std::string> All() const {
+      std::vector<std::string> out = tensors;
+      out.insert(out.end(), lists.begin(), lists.end());
+      return out;
+    }
+  };
+  Operands SomeOperands() {
+    Operands out;
+    for (int i = Below(3); i >= 0; --i) out.tensors.push_back(Pick(tensors_));
+    if (!lists_.empty() && Below(3) == 0) out.lists.push_back(Pick(lists_));
+    return out;
+  }
+  // Adds the parameters to what is in scope. Half of the blocks see nothing else, as those of torch.export do.
+  Operands Params(const Operands& of, std::string* text) {
+    if (Below(2) == 0) {
+      tensors_.clear();
+      lists_.clear();
+    }
+    Operands out;
+    std::vector<std::string> all;
+    for (size_t i = 0; i < of.tensors.size(); ++i) {
+      out.tensors.push_back(Fresh("p"));
+      tensors_.push_back(out.tensors.back());
+      all.push_back(absl::StrCat("%", out.tensors.back(), " : Tensor"));
+    }
+    for (size_t i = 0; i < of.lists.size(); ++i) {
+      out.lists.push_back(Fresh("p"));
+      lists_.push_back(out.lists.back());
+      all.push_back(absl::StrCat("%", out.lists.back(), " : Tensor[]"));
+    }
+    *text = absl::StrJoin(all, ", ");
+    return out;
+  }
+
+  std::string Results(const Operands& made) {
+    std::vector<std::string> all;
+    for (const std::string& v : made.tensors) all.push_back(absl::StrCat("%", v, " : Tensor"));
+    for (const std::string& v : made.lists) all.push_back(absl::StrCat("%", v, " : Tensor[]"));
+    tensors_.insert(tensors_.end(), made.tensors.begin(), made.tensors.end());
+    lists_.insert(lists_.end(), made.lists.begin(), made.lists.end());
+    return absl::StrJoin(all, ", ");
+  }
+
+  // Both branches take the operands. They return as many tensors, and a list if one is among the operands.
+  void Cond(int indent, int depth, std::string* out) {
+    const std::string pad(indent, ' '), condition = Condition();
+    const Operands operands = SomeOperands();
+    const int results = 1 + Below(2);
+    const Names saved = InScope();
+    std::string blocks;
+    for (int b = 0; b < 2; ++b) {
+      std::string params, body;
+      Params(operands, &params);
+      Block(indent + 4, depth + 1, &body);
+      std::vector<std::string> r;
+      for (int i = 0; i < results; ++i) r.push_back("%" + Pick(tensors_));
+      if (!operands.lists.empty()) r.push_back("%" + Pick(lists_));
+      absl::StrAppend(&blocks, pad, "  block", b, "(", params, "):\n", body, pad, "    -> (", absl::StrJoin(r, ", "),
+                      ")\n");
+      Restore(saved);
+    }
+    Operands made;
+    for (int i = 0; i < results; ++i) made.tensors.push_back(Fresh("j"));
+    if (!operands.lists.empty()) made.lists.push_back(Fresh("j"));
+    absl::StrAppend(out, pad, Results(made), " = smelt::cond(%", condition, ", ", operands.Text(), ")\n", blocks);
+  }
+
+  // Its condition is any tensor, or a number. The last operand may be one that is not carried.
+  void While(int indent, int depth, std::string* out) {
+    const std::string pad(indent, ' ');
+    const Operands operands = SomeOperands();
+    const bool adds = operands.lists.empty() && operands.tensors.size() > 1 && Below(3) == 0;
+    const size_t carried = operands.tensors.size() - (adds ? 1 : 0);
+    const Names saved = InScope();
+    std::string blocks;
+    for (int b = 0; b < 2; ++b) {
+      std::string params, body;
+      const Operands mine = Params(operands, &params);
+      Block(indent + 4, depth + 1, &body);
+      std::vector<std::string> r;
+      if (b == 0) {
+        r.push_back(absl::StrCat("%", Below(4) == 0 ? "c" : Pick(tensors_)));
+      } else {
+        for (size_t i = 0; i < carried; ++i) {
+          r.push_back("%" +
+                      (Below(3) == 0 ? mine.tensors[Below(static_cast<int>(mine.tensors.size()))] : Pick(tensors_)));
+        }
+        if (!operands.lists.empty()) r.push_back("%" + Pick(lists_));
+      }
+      absl::StrAppend(&blocks, pad, "  block", b, "(", params, "):\n", body, pad, "    -> (", absl::StrJoin(r, ", "),
+                      ")\n");
+      Restore(saved);
+    }
+    Operands made;
+    for (size_t i = 0; i < carried; ++i) made.tensors.push_back(Fresh("o"));
+    if (!operands.lists.empty()) made.lists.push_back(Fresh("o"));
+    absl::StrAppend(out, pad, Results(made), " = smelt::while_loop(", operands.Text(), ")\n", blocks);
   }
 
   std::mt19937_64 rng_;

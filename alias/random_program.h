@@ -17,6 +17,9 @@ struct RandomProgramOptions {
   // they change ranks and shapes, round after round in loops. Conditions are computed, too.
   bool any_shape = false;
   bool calls = false;  // of graphs, and of unknown functions, which do anything to their arguments
+  // Blocks as torch.export has them, which take operands (smelt::cond, smelt::while_loop), and conditions that are
+  // tensors.
+  bool closed_blocks = false;
 };
 std::string RandomProgram(uint64_t seed, const RandomProgramOptions& options);
 // The number of programs that a test runs, and the first seed: SMELT_ALIAS_PROGRAMS and SMELT_ALIAS_SEED in the

@@ -319,7 +319,8 @@ class Runner {
     if (op == op::kPrimConstant) return RunConstant(node);
     if (op == op::kPrimCallFunction) return RunFunction(n);
     if (op == op::kSmeltCall) return RunGraph(n, *std::get<std::shared_ptr<Graph>>(*node.FindAttribute("Subgraph")));
-    if (op == op::kPrimIf) return RunIf(n);
+    if (op == op::kPrimIf || op == op::kSmeltCond) return RunIf(n);
+    if (op == op::kSmeltWhileLoop) return RunWhile(n);
     if (op == op::kPrimLoop) return RunLoop(n);
     if (op == op::kPrimPrint) {
       seen_->result.push_back(3000);
@@ -345,11 +346,15 @@ class Runner {
     Out(node, std::move(a));
   }
 
+  // A condition reads the tensor that it is.
+  bool Truth(const Any& a) { return a.tensor ? Sum(*a.tensor) % 3 != 0 : a.number != 0; }
+
   void RunIf(NodeId n) {
     const Node& node = g_.node(n);
-    const BlockId b = node.blocks[In(node, 0).number != 0 ? 0 : 1];
+    const BlockId b = node.blocks[Truth(In(node, 0)) ? 0 : 1];
     const size_t mark = scope_.size();
     owners_.push_back(n);
+    for (size_t i = 0; i < g_.params(b).size(); ++i) Define(g_.params(b)[i], In(node, i + 1));
     RunBlock(b);
     owners_.pop_back();
     if (failed_) return;
@@ -362,7 +367,7 @@ class Runner {
   void RunLoop(NodeId n) {
     const Node& node = g_.node(n);
     const int64_t trips = In(node, 0).number;
-    bool condition = In(node, 1).number != 0;
+    bool condition = Truth(In(node, 1));
     std::vector<Any> carried;
     for (size_t i = 2; i < node.inputs.size(); ++i) carried.push_back(In(node, i));
     const BlockId b = node.blocks[0];
@@ -373,7 +378,7 @@ class Runner {
       for (size_t k = 0; k < carried.size(); ++k) Define(g_.params(b)[k + 1], carried[k]);
       RunBlock(b);
       if (failed_) break;
-      condition = Of(g_.results(b)[0]).number != 0;
+      condition = Truth(Of(g_.results(b)[0]));
       std::vector<Any> next;
       for (size_t k = 0; k < carried.size(); ++k) next.push_back(Of(g_.results(b)[k + 1]));
       carried = std::move(next);
@@ -382,6 +387,37 @@ class Runner {
     owners_.pop_back();
     if (failed_) return;
     for (size_t k = 0; k < carried.size(); ++k) Define(node.outputs[k], carried[k]);
+  }
+
+  // Copies what it carries if it makes no trip.
+  void RunWhile(NodeId n) {
+    const Node& node = g_.node(n);
+    const BlockId condition = node.blocks[0], body = node.blocks[1];
+    std::vector<Any> all;
+    for (ValueId v : node.inputs) all.push_back(Of(v));
+    const size_t mark = scope_.size();
+    bool ran = false;
+    owners_.push_back(n);
+    for (int trip = 0;; ++trip) {
+      for (size_t k = 0; k < all.size(); ++k) Define(g_.params(condition)[k], all[k]);
+      RunBlock(condition);
+      constexpr int kMostTrips = 4;
+      const bool more = !failed_ && trip < kMostTrips && Truth(Of(g_.results(condition)[0]));
+      scope_.resize(mark);
+      if (!more) break;
+      ran = true;
+      for (size_t k = 0; k < all.size(); ++k) Define(g_.params(body)[k], all[k]);
+      RunBlock(body);
+      if (failed_) break;
+      for (size_t k = 0; k < node.outputs.size(); ++k) all[k] = Of(g_.results(body)[k]);
+      scope_.resize(mark);
+    }
+    owners_.pop_back();
+    if (failed_) return;
+    for (size_t k = 0; k < node.outputs.size(); ++k) {
+      if (!ran && all[k].tensor) all[k].tensor = FreshLike(*all[k].tensor, [](int64_t v) { return v; });
+      Define(node.outputs[k], all[k]);
+    }
   }
 
   // Each of the following returns whether the operator is one of its kind. A call that PyTorch refuses fails.

@@ -485,6 +485,117 @@ TEST(LoopTest, WhatComesInComesOutOfALoopThatDoesNotRun) {
             has_writers %b: true)");
 }
 
+TEST(LoopTest, AWhileLoopThatMakesNoTripReturnsCopies) {
+  Expect(R"(graph(%x : Tensor, %more : Tensor):
+  %r : Tensor = smelt::while_loop(%x)
+    block0(%p : Tensor):
+      -> (%more)
+    block1(%q : Tensor):
+      -> (%q)
+  %v : Tensor = aten::detach(%x)
+  %w : Tensor = aten::detach(%r)
+  return (%v, %w)
+)",
+         R"(may_alias %r %x: true
+            must_alias %v %w: false
+            may_alias %r %more: true)");
+  Expect(R"(graph(%x : Tensor, %more : Tensor):
+  %a : Tensor = aten::relu(%x)
+  %r : Tensor = smelt::while_loop(%a)
+    block0(%p : Tensor):
+      -> (%more)
+    block1(%q : Tensor):
+      %s : Tensor = aten::relu(%q)
+      -> (%s)
+  return (%r)
+)",
+         R"(may_alias %r %a: false
+            may_alias %r %more: false)");
+}
+
+TEST(LoopTest, NoWriteMovesAcrossAWhileLoopThatMayCopyIt) {
+  // Nothing in the loop reads %a, and it does not copy %b, which it does not carry.
+  Expect(R"(graph(%x : Tensor, %y : Tensor, %more : Tensor):
+  %a : Tensor = aten::relu(%x)
+  %b : Tensor = aten::relu(%y)
+  %r : Tensor = smelt::while_loop(%a, %b)
+    block0(%p : Tensor, %m : Tensor):
+      -> (%more)
+    block1(%q : Tensor, %n : Tensor):
+      %s : Tensor = aten::relu(%more)
+      -> (%s)
+  %u : Tensor = aten::relu_(%a)
+  %w : Tensor = aten::relu_(%b)
+  return (%r, %u, %w)
+)",
+         R"(can_move_before %u %r: false
+            can_move_before %w %r: true)");
+}
+
+TEST(LoopTest, ListsThatAWhileLoopCarriesAreNotCopied) {
+  Expect(R"(graph(%x : Tensor, %more : Tensor):
+  %l : Tensor[] = prim::ListConstruct(%x)
+  %r : Tensor[] = smelt::while_loop(%l)
+    block0(%p : Tensor[]):
+      -> (%more)
+    block1(%q : Tensor[]):
+      %s : Tensor[] = prim::ListConstruct(%more)
+      -> (%s)
+  return (%r)
+)",
+         R"(may_alias %r %l: true
+            must_alias %r %l: false
+            may_contain_alias %r %more: true)");
+}
+
+TEST(LoopTest, TheConditionOfAWhileLoopRunsAfterTheLastTrip) {
+  // It has appended what the last trip made, which is what the loop returns.
+  Expect(R"(graph(%x : Tensor):
+  %a : Tensor = aten::relu(%x)
+  %l : Tensor[] = prim::ListConstruct()
+  %r : Tensor = smelt::while_loop(%a)
+    block0(%p : Tensor):
+      %e : Tensor[] = aten::append(%l, %p)
+      -> (%p)
+    block1(%q : Tensor):
+      %s : Tensor = aten::relu(%q)
+      -> (%s)
+  return (%r, %l)
+)",
+         R"(may_contain_alias %l %r: true)");
+}
+
+TEST(BranchTest, NoWriteMovesAcrossTheConditionThatItChanges) {
+  Expect(R"(graph(%x : Tensor, %y : Tensor, %z : Tensor):
+  %c : Tensor = aten::relu(%x)
+  %d : Tensor = aten::relu(%y)
+  %e : Tensor = aten::relu(%z)
+  %r : Tensor = prim::If(%c)
+    block0():
+      -> (%x)
+    block1():
+      -> (%y)
+  %wc : Tensor = aten::relu_(%c)
+  %s : Tensor = smelt::cond(%d, %x)
+    block0(%p : Tensor):
+      -> (%p)
+    block1(%q : Tensor):
+      -> (%y)
+  %wd : Tensor = aten::relu_(%d)
+  %t : Tensor = smelt::while_loop(%x)
+    block0(%u : Tensor):
+      -> (%e)
+    block1(%v : Tensor):
+      -> (%v)
+  %we : Tensor = aten::relu_(%e)
+  return (%r, %s, %t, %wc, %wd, %we)
+)",
+         R"(can_move_before %wc %r: false
+            can_move_before %wd %s: false
+            can_move_before %we %t: false
+            can_move_after %t %we: false)");
+}
+
 // --- containers
 
 TEST(ContainerTest, MembersOfATupleADictionaryAndAList) {

@@ -134,6 +134,11 @@ TEST(AliasSoundnessTest, WhatViewsOfAnyShapeDoWasPredicted) {
   ExpectAtMost(18380, 2847, alias, writers);
 }
 
+TEST(AliasSoundnessTest, WhatBlocksWithOperandsDoWasPredicted) {
+  Share alias, writers;
+  ExpectPredicted(NumPrograms(kPrograms), {.closed_blocks = true}, &alias, &writers);
+}
+
 // Asks about every pair of values.
 TEST(AliasSoundnessTest, ConstantsOfAnySizeAreNoCrash) {
   constexpr int64_t kLeast = std::numeric_limits<int64_t>::min(), kMost = std::numeric_limits<int64_t>::max();
@@ -184,6 +189,7 @@ TEST(AliasSoundnessTest, AMoveThatIsAllowedChangesNoResult) {
     o.calls = seed % 4 == 3;
     o.self_overlaps = seed % 5 == 4;
     o.any_shape = seed % 7 > 3;
+    o.closed_blocks = seed % 6 > 2;
     o.nodes = 3 + static_cast<int>(seed % 14);
     o.geometry_changes = seed % 3 == 0;
     o.typed_inputs = seed % 2 == 0;
@@ -192,14 +198,22 @@ TEST(AliasSoundnessTest, AMoveThatIsAllowedChangesNoResult) {
     ASSERT_NE(original, nullptr);
     std::mt19937_64 rng(static_cast<uint64_t>(seed));
     std::vector<NodeId> nodes = original->AllNodes();
-    std::vector<NodeId> movable;
+    std::vector<NodeId> movable, with_blocks;
     for (NodeId n : nodes) {
       if (original->node(n).op.name() != "prim::Constant") movable.push_back(n);
+      if (!original->node(n).blocks.empty()) with_blocks.push_back(n);
     }
     if (movable.size() < 2) continue;
     for (int attempt = 0; attempt < 8; ++attempt) {
-      NodeId n = movable[rng() % movable.size()], m = movable[rng() % movable.size()];
-      if (n == m || original->node(n).parent != original->node(m).parent) continue;
+      // Branches and loops read and write more than their arguments.
+      const std::vector<NodeId>& some = !with_blocks.empty() && attempt % 2 == 0 ? with_blocks : movable;
+      const NodeId m = some[rng() % some.size()];
+      std::vector<NodeId> beside;
+      for (NodeId n : movable) {
+        if (n != m && original->node(n).parent == original->node(m).parent) beside.push_back(n);
+      }
+      if (beside.empty()) continue;
+      const NodeId n = beside[rng() % beside.size()];
       std::unique_ptr<Graph> g = original->Clone();
       std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
       const bool before = rng() % 2 == 0;

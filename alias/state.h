@@ -425,6 +425,8 @@ struct AliasDb::State {
   void EvaluateFork(NodeId n, const Node& node, bool first, bool inputs_changed);
   void EvaluateIf(NodeId n, const Node& node, bool is_cond, bool first);
   void EvaluateLoop(NodeId n, const Node& node, bool is_while, bool first);
+  SetId WithoutTrips(ValueId out, const Type& type, SetId init);
+  void AddReadsOfControl(NodeId n, const Node& node, EffectKind kind);
   bool RunsOnce(const Node& loop) const;
   std::optional<size_t> BranchTaken(const Node& branch) const;  // nothing: it is not known
   class CopySolver;

@@ -1,6 +1,5 @@
 #include "smelt/pipeline/eager_groups.h"
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -148,7 +147,6 @@ class Former {
     NodeId next = g_.node(seed).next;
     for (int steps = 0; next.valid() && next != end && steps < kMostSteps && group_.size() < kMostMembers; ++steps) {
       const NodeId n = next;
-      if (ReadsUnseen(n)) break;
       next = g_.node(n).next;
       if (!grouped_.contains(n) && members_.May(n) && Fits(n) && MoveBehind(n)) Add(n);
     }
@@ -199,15 +197,6 @@ class Former {
       if (g_.node(group[k]).next != group[k + 1]) return false;
     }
     return true;
-  }
-
-  // Returns whether the node reads memory of which the database does not know that it does: smelt::while_loop copies
-  // what it carries if it makes no trip. No write may move across it.
-  bool ReadsUnseen(NodeId n) const {
-    return g_.node(n).op == op::kSmeltWhileLoop || absl::c_any_of(g_.node(n).blocks, [&](BlockId b) {
-             const auto nodes = g_.Nodes(b);
-             return std::any_of(nodes.begin(), nodes.end(), [&](NodeId inner) { return ReadsUnseen(inner); });
-           });
   }
 
   // Moves the node behind the group, and what it needs ahead of it. Nodes of other groups stay.
