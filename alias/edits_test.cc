@@ -331,6 +331,7 @@ void FollowRandomEdits(int64_t programs, bool at_least) {
     o.calls = seed % 5 == 1;
     o.self_overlaps = seed % 5 == 3;
     o.any_shape = seed % 7 > 4;
+    o.closed_blocks = seed % 6 == 4;
     o.typed_inputs = seed % 3 == 0;
     o.geometry_changes = seed % 4 == 0;
     const std::string text = RandomProgram(static_cast<uint64_t>(seed) + (1u << 29), o);
@@ -515,6 +516,7 @@ void MoveOutOfBlocks(int64_t programs, int64_t solved_at_once) {
     RandomProgramOptions o;
     o.nodes = 8 + static_cast<int>(seed % 20);
     o.calls = seed % 5 == 1;
+    o.closed_blocks = seed % 6 == 4;
     o.typed_inputs = seed % 3 == 0;
     o.geometry_changes = seed % 4 == 0;
     const std::string text = RandomProgram(static_cast<uint64_t>(seed) + (1u << 27), o);
@@ -575,6 +577,7 @@ TEST(LivePassesTest, RemovingMutationsChangesNoResult) {
   for (int64_t seed = 1; seed <= programs && failures < 3; ++seed) {
     RandomProgramOptions o;
     o.nodes = 4 + static_cast<int>(seed % 25);
+    o.closed_blocks = seed % 6 == 4;
     o.typed_inputs = seed % 2 == 0;
     o.geometry_changes = seed % 4 == 0;
     const std::string text = RandomProgram(static_cast<uint64_t>(seed) + (1u << 28), o);
