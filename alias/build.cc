@@ -255,8 +255,10 @@ void AliasDb::State::Build() {
   }
   // Building pays for the first edits.
   if (rebuilds == 0 && alias_internal::solved_at_once >= 0) {
-    credit = cache_credit = 2 * (AllSteps() - steps_before);
-    move_credit = kMovesPerBuild * (AllSteps() - steps_before);
+    const int64_t paid_for = AllSteps() - steps_before;
+    credit = paid_for / 2;
+    cache_credit = 2 * paid_for;
+    move_credit = kMovesPerBuild * paid_for;
   }
   just_built = true;
   dirty = geometry_changed = reach_changed = true;
