@@ -150,33 +150,59 @@ void ColumnEmitter::EmitInterior(const LoopContext& ctx, Value* lo, Value* hi, c
     EmitAround(ctx, lo, first, end, hi);
     return nullptr;
   };
-  fn_.IfElse(is_most, parts, [&]() -> Value* {
+  auto rest = [&]() -> Value* {
     otherwise();
     return nullptr;
+  };
+  fn_.IfElse(is_most, parts, [&]() -> Value* {
+    if (!plan_.interior->outside) return rest();
+    Value* begin = fn_.Min(first, hi);
+    Value* stop = max(fn_.Min(end, hi), begin);
+    Value* is_little = b_.CreateICmpSLE(b_.CreateSub(stop, begin), b_.getInt64(2 * plan_.lanes));
+    auto beside = [&]() -> Value* {
+      EmitBeside(ctx, lo, begin, stop, hi);
+      return nullptr;
+    };
+    return fn_.IfElse(is_little, beside, rest);
   });
 }
 
 void ColumnEmitter::EmitAround(const LoopContext& ctx, Value* lo, Value* first, Value* end, Value* hi) {
-  auto one_by_one = [&](Value* from, Value* to) {
-    LoopContext single = ctx;
-    single.lanes = 1;
-    parts_.loops.ChunkLoop(
-        single, all_, {from, to, 1, /*stores=*/false},
-        [&](const LoopContext& inner, int n) { chunks_.EmitChunk(inner, n); }, nullptr);
-  };
-  one_by_one(lo, first);
-  const Schedule inside = plan_.OfInterior();
-  LoopParts parts(fn_, inside, words_, values_);
-  ChunkEmitter chunks(inside, parts);
-  const std::vector<int>& instrs = inside.spec.phases[0].instrs;
+  OneByOne(ctx, lo, first);
+  InVectors(ctx, plan_.OfInterior(), first, end);
+  OneByOne(ctx, end, hi);
+}
+
+void ColumnEmitter::EmitBeside(const LoopContext& ctx, Value* lo, Value* first, Value* end, Value* hi) {
+  OneByOne(ctx, first, end);
+  const Schedule outside = plan_.OfOutside();
+  fn_.For(b_.getInt64(0), b_.getInt64(2), b_.getInt64(1), [&](Value* part) {
+    Value* is_first = b_.CreateIsNull(part);
+    Value* from = b_.CreateSelect(is_first, lo, end);
+    Value* to = b_.CreateSelect(is_first, first, hi);
+    InVectors(ctx, outside, from, to);
+  });
+}
+
+void ColumnEmitter::OneByOne(const LoopContext& ctx, Value* from, Value* to) {
+  LoopContext single = ctx;
+  single.lanes = 1;
+  parts_.loops.ChunkLoop(
+      single, all_, {from, to, 1, /*stores=*/false},
+      [&](const LoopContext& inner, int n) { chunks_.EmitChunk(inner, n); }, nullptr);
+}
+
+void ColumnEmitter::InVectors(const LoopContext& ctx, const Schedule& part, Value* from, Value* to) {
+  LoopParts parts(fn_, part, words_, values_);
+  ChunkEmitter chunks(part, parts);
+  const std::vector<int>& instrs = part.spec.phases[0].instrs;
   parts.loops.ChunkLoop(
-      ctx, instrs, {first, end, values_.copies(), /*stores=*/true},
+      ctx, instrs, {from, to, values_.copies(), /*stores=*/true},
       [&](const LoopContext& inner, int n) {
         parts.prefetches.PrefetchAhead(inner, lines_ahead_, instrs, n);
         chunks.EmitChunk(inner, n);
       },
       nullptr);
-  one_by_one(end, hi);
 }
 
 }  // namespace smelt

@@ -40,10 +40,14 @@ class ColumnEmitter {
   // Emits n whole vectors from column `at` on, stored past the cache.
   void PastCache(const LoopContext& ctx, Value* at, int n);
   // Emits the elements of a row before its interior one by one, the interior in vectors without guards, and the
-  // elements after it one by one; `otherwise` if those are many, or if there is no interior.
+  // elements after it one by one; or the interior one by one, if it is little of the row; `otherwise` if neither is few.
   void EmitInterior(const LoopContext& ctx, Value* lo, Value* hi, const std::function<void()>& otherwise);
-  // Emits the parts of a row whose interior is [first, end).
+  // Emit the parts of a row whose interior is [first, end), if that is most of it or little of it.
   void EmitAround(const LoopContext& ctx, Value* lo, Value* first, Value* end, Value* hi);
+  void EmitBeside(const LoopContext& ctx, Value* lo, Value* first, Value* end, Value* hi);
+  void OneByOne(const LoopContext& ctx, Value* from, Value* to);
+  // Emits [from, to) in vectors by the schedule of a part.
+  void InVectors(const LoopContext& ctx, const Schedule& part, Value* from, Value* to);
 
   KernelFunction& fn_;
   llvm::IRBuilder<>& b_;

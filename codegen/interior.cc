@@ -33,16 +33,13 @@ class InteriorFinder {
     }
     if (out_.bounds.empty()) return std::nullopt;
     out_.spec = s_;
-    Simplify();
-    const std::vector<bool> needed = Needed();
+    Simplify(out_.spec);
+    const std::vector<bool> needed = Needed(out_.spec);
     for (size_t i : guarded) {
       if (!needed[i]) return std::nullopt;
     }
-    std::vector<int> kept;
-    for (int i : out_.spec.phases[0].instrs) {
-      if (needed[i]) kept.push_back(i);
-    }
-    out_.spec.phases[0].instrs = std::move(kept);
+    KeepNeeded(needed, out_.spec);
+    out_.outside = Outside(s_.instrs[guarded[0]].operands.back());
     return std::move(out_);
   }
 
@@ -93,8 +90,33 @@ class InteriorFinder {
     }
   }
 
-  void Simplify() {
-    std::vector<KernelInstr>& instrs = out_.spec.instrs;
+  std::optional<KernelSpec> Outside(int guard) {
+    for (const KernelInstr& in : s_.instrs) {
+      if (in.op == KernelOp::kLoad && in.has_guard && in.operands.back() != guard) return std::nullopt;
+    }
+    holds_.assign(s_.instrs.size(), std::nullopt);
+    holds_[guard] = false;
+    KernelSpec outside = s_;
+    Simplify(outside);
+    const std::vector<bool> needed = Needed(outside);
+    KeepNeeded(needed, outside);
+    for (int i : outside.phases[0].instrs) {
+      if (outside.instrs[i].op == KernelOp::kLoad && varying_[i]) return outside;
+    }
+    return std::nullopt;
+  }
+
+  static void KeepNeeded(const std::vector<bool>& needed, KernelSpec& spec) {
+    std::vector<int> kept;
+    for (int i : spec.phases[0].instrs) {
+      if (needed[i]) kept.push_back(i);
+    }
+    spec.phases[0].instrs = std::move(kept);
+  }
+
+  // Replaces what `holds_` decides.
+  void Simplify(KernelSpec& spec) {
+    std::vector<KernelInstr>& instrs = spec.instrs;
     std::vector<int> same(instrs.size());  // what stands for an instruction
     for (size_t i = 0; i < instrs.size(); ++i) {
       KernelInstr& in = instrs[i];
@@ -104,7 +126,7 @@ class InteriorFinder {
         in.operands.pop_back();
         in.has_guard = false;
       } else if (in.op == KernelOp::kLoad && in.has_guard && holds_[in.operands.back()] == false) {
-        // Zero: no element of the interior uses it.
+        // Zero, as where a guard does not hold.
         in = Constant(in.type, 0);
       } else if (IsScalar(in, ScalarOp::kNot) && in.type == DType::kBool && holds_[in.operands[0]]) {
         holds_[i] = !*holds_[in.operands[0]];
@@ -131,8 +153,8 @@ class InteriorFinder {
     return in;
   }
 
-  std::vector<bool> Needed() const {
-    const std::vector<KernelInstr>& instrs = out_.spec.instrs;
+  static std::vector<bool> Needed(const KernelSpec& spec) {
+    const std::vector<KernelInstr>& instrs = spec.instrs;
     std::vector<bool> needed(instrs.size(), false);
     for (size_t i = instrs.size(); i-- > 0;) {
       const KernelInstr& in = instrs[i];
@@ -145,7 +167,7 @@ class InteriorFinder {
 
   const KernelSpec& s_;
   const std::vector<bool>& varying_;
-  std::vector<std::optional<bool>> holds_;  // what a comparison is in the interior
+  std::vector<std::optional<bool>> holds_;  // what a condition is in the interior, or outside of it
   Interior out_;
 };
 

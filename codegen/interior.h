@@ -26,6 +26,9 @@ struct Interior {
   // remain.
   KernelSpec spec;
   std::vector<InteriorBound> bounds;
+  // The same instructions where not all bounds hold, without the guarded loads and what only they need. nullopt unless all
+  // guards are one, and other elements are read there: as where a part of each row is overwritten.
+  std::optional<KernelSpec> outside;
 };
 
 // For kernels without reductions: uses the guards of loads that compare the index along the vectorized dim with

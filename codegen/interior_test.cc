@@ -30,6 +30,18 @@ std::string Shift(const std::string& type) {
                       " %13\nouter 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14\n");
 }
 
+// A row of which another row's first s1 elements overwrite those from s0 on.
+std::string Overwritten(const std::string& type) {
+  return absl::StrCat("kernel parallel=2 reduction=0 vector=1 sequential=0\nparam ", type,
+                      " r [any,unit] alias=-1\nparam ", type, " r [any,unit] alias=-1\nparam ", type,
+                      " w [any,unit] alias=-1\nscalar int64\nscalar int64\n%0 = index.d1 int64\n"
+                      "%1 = scalar.s0 int64\n%2 = sub int64 %0 %1\n%3 = const int64 0\n%4 = ge bool %2 %3\n"
+                      "%5 = scalar.s1 int64\n%6 = lt bool %2 %5\n%7 = and bool %4 %6\n%8 = sub int64 %3 %1\n"
+                      "%9 = load.p0 ",
+                      type, " %8 %7 +offset +guard\n%10 = load.p1 ", type, "\n%11 = select ", type,
+                      " %7 %9 %10\n%12 = store.p2 ", type, " %11\nouter 0 1 2 3 4 5 6 7 8 9 10 11 12\n");
+}
+
 // Returns for each instruction whether it varies along the rows.
 std::vector<bool> VaryingIn(const KernelSpec& spec) {
   std::vector<bool> varying;
@@ -55,6 +67,30 @@ TEST(InteriorTest, GuardsThatHoldAreGoneAndSoIsWhatOnlyTheEdgesNeed) {
     loads += in.op == KernelOp::kLoad;
   }
   EXPECT_EQ(loads, 1);
+}
+
+TEST(InteriorTest, OutsideOfItOnlyOtherElementsAreRead) {
+  const KernelSpec spec = ParseOrDie(Overwritten("float32"));
+  const std::optional<Interior> interior = FindInterior(spec, VaryingIn(spec));
+  ASSERT_TRUE(interior.has_value());
+  ASSERT_TRUE(interior->outside.has_value());
+  EXPECT_EQ(interior->outside->phases[0].instrs, (std::vector<int>{10, 12}));
+  // Outside of a padding there is nothing to read, and a shift has two guards.
+  const KernelSpec shift = ParseOrDie(Shift("float32"));
+  EXPECT_FALSE(FindInterior(shift, VaryingIn(shift))->outside.has_value());
+  const KernelSpec padding = ParseOrDie(R"(
+kernel parallel=2 reduction=0 vector=1 sequential=0
+param float32 r [any,unit] alias=-1
+param float32 w [any,unit] alias=-1
+scalar int64
+%0 = index.d1 int64
+%1 = scalar.s0 int64
+%2 = lt bool %0 %1
+%3 = load.p0 float32 %2 +guard
+%4 = store.p1 float32 %3
+outer 0 1 2 3 4
+)");
+  EXPECT_FALSE(FindInterior(padding, VaryingIn(padding))->outside.has_value());
 }
 
 TEST(InteriorTest, RowsPutTogetherFromPartsHaveNone) {
@@ -120,6 +156,35 @@ TEST_P(InteriorLoopTest, EqualsTheInterpreterWhereverTheInteriorLies) {
                                                                           {300, 5, 0},
                                                                           {300, 290, 10},
                                                                           {1000, 7, 990}}) {
+      SCOPED_TRACE(absl::StrCat(type, ": ", size, " of ", length, " from ", begin));
+      c.launch = DenseLaunch(c.spec, {5, length}, rng);
+      c.launch.scalars = {begin, size};
+      ASSERT_EQ(CompareWithInterpreter(c, image->entry(0), Guard::kEnd, 1), "");
+      ASSERT_EQ(CompareWithInterpreter(c, image->entry(0), Guard::kBegin, 3), "");
+    }
+  }
+}
+
+TEST_P(InteriorLoopTest, RowsThatAreOverwrittenInPartEqualTheInterpreter) {
+  if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
+  std::mt19937_64 rng(1);
+  for (const char* type : {"float32", "float64", "bfloat16", "uint8"}) {
+    RandomCase c;
+    c.spec = ParseOrDie(Overwritten(type));
+    absl::StatusOr<LoadedImage> image = CompileAndLoad(c.spec, GetParam());
+    ASSERT_TRUE(image.ok()) << image.status();
+    // The row's length, and the begin and size of the part: few elements, many, all, none, outside of the row.
+    for (auto [length, begin, size] : std::vector<std::array<int64_t, 3>>{{1000, 0, 1},
+                                                                          {1000, 500, 20},
+                                                                          {1000, 990, 10},
+                                                                          {1000, 300, 0},
+                                                                          {1000, 400, -5},
+                                                                          {1000, 1000, 5},
+                                                                          {1000, 200, 500},
+                                                                          {300, 10, 280},
+                                                                          {300, -2, 10},
+                                                                          {70, 0, 70},
+                                                                          {1, 0, 1}}) {
       SCOPED_TRACE(absl::StrCat(type, ": ", size, " of ", length, " from ", begin));
       c.launch = DenseLaunch(c.spec, {5, length}, rng);
       c.launch.scalars = {begin, size};

@@ -77,11 +77,11 @@ Schedule Schedule::Of(const KernelSpec& spec, const CpuFeatures& features) {
   return plan;
 }
 
-Schedule Schedule::OfInterior() const {
-  Schedule inside = *this;
-  inside.spec = interior->spec;
-  inside.interior.reset();
-  return inside;
+Schedule Schedule::OfPart(const KernelSpec& part) const {
+  Schedule schedule = *this;
+  schedule.spec = part;
+  schedule.interior.reset();
+  return schedule;
 }
 
 void Schedule::FindVarying() {

@@ -86,8 +86,10 @@ struct InstrCost {
 
 struct Schedule {
   static Schedule Of(const KernelSpec& spec, const CpuFeatures& features);
-  // Returns the schedule of the loop in the interior, which must exist: the same decisions about fewer instructions.
-  Schedule OfInterior() const;
+  // Return the schedule of the loop in the interior, or of those outside of it, which must exist: the same decisions about
+  // fewer instructions.
+  Schedule OfInterior() const { return OfPart(interior->spec); }
+  Schedule OfOutside() const { return OfPart(*interior->outside); }
 
   // ---- instructions ----
 
@@ -175,6 +177,7 @@ struct Schedule {
   std::optional<Interior> interior;
 
  private:
+  Schedule OfPart(const KernelSpec& part) const;
   // The parts of Of, in their order.
   void FindVarying();
   void ChooseLanes();
