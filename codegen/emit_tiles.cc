@@ -1,5 +1,7 @@
 #include "smelt/codegen/emit_tiles.h"
 
+#include "smelt/codegen/transpose_registers.h"
+
 namespace smelt {
 
 using llvm::AllocaInst;
@@ -90,6 +92,54 @@ void TileEmitter::FillTile(int param, Value* tile, Value* from, Value* rows, Val
   });
 }
 
+// The last block of rows or columns ends with them: elements in two blocks are written twice.
+void TileEmitter::DrainTile(int param, Value* tile, Value* to, Value* rows, Value* columns) {
+  const int item = ItemSize(s_.params[param].dtype), n = plan_.SquareSide(item);
+  Type* element = fn_.MemType(s_.params[param].dtype);
+  Type* vector = fn_.Vec(element, n);
+  const llvm::Align align(item);
+  Value* stride = words_.stride(param, plan_.loop_dim);
+  auto at = [&](Value* i, Value* j) {
+    return b_.CreateGEP(element, b_.CreateGEP(b_.getInt8Ty(), to, b_.CreateMul(j, stride)), i);
+  };
+  auto from = [&](Value* i, Value* j) {
+    return b_.CreateGEP(element, tile, b_.CreateAdd(b_.CreateMul(i, b_.getInt64(plan_.tiles.columns)), j));
+  };
+  Value* zero = b_.getInt64(0);
+  Value* side = b_.getInt64(n);
+  auto squares = [&]() -> Value* {
+    Value* last_row = b_.CreateSub(rows, side);
+    Value* last_column = b_.CreateSub(columns, side);
+    fn_.For(zero, columns, side, [&](Value* next_column) {
+      Value* j = fn_.Min(next_column, last_column);
+      fn_.For(zero, rows, side, [&](Value* next_row) {
+        Value* i = fn_.Min(next_row, last_row);
+        std::vector<Value*> block;
+        for (int k = 0; k < n; ++k)
+          block.push_back(b_.CreateAlignedLoad(vector, from(b_.CreateAdd(i, b_.getInt64(k)), j), align));
+        TransposeRegisters(b_, item, block);
+        Value* place = at(i, j);
+        for (Value* column : block) {
+          b_.CreateAlignedStore(column, place, align);
+          place = b_.CreateGEP(b_.getInt8Ty(), place, stride);
+        }
+      });
+    });
+    return nullptr;
+  };
+  Value* has_rows = b_.CreateICmpSGE(rows, side);
+  Value* has_squares = b_.CreateAnd(has_rows, b_.CreateICmpSGE(columns, side));
+  fn_.IfElse(has_squares, squares, [&]() -> Value* {
+    fn_.For(zero, columns, b_.getInt64(1), [&](Value* j) {
+      fn_.For(zero, rows, b_.getInt64(1), [&](Value* i) {
+        Value* one = b_.CreateAlignedLoad(element, from(i, j), align);
+        b_.CreateAlignedStore(one, at(i, j), align);
+      });
+    });
+    return nullptr;
+  });
+}
+
 void TileEmitter::PrefetchNextTile(const LoopContext& ctx, Value* column) {
   for (size_t k = 0; k < s_.params.size(); ++k) {
     if (!plan_.IsReadAsLoopRuns(static_cast<int>(k))) continue;
@@ -168,11 +218,12 @@ void TileEmitter::EmitTile(const LoopContext& corner, const std::vector<Value*>&
   const int d = s_.parallel_rank - 2;
   LoopContext tile = corner;
   words_.AddIndex(tile, d, from);
+  std::vector<Value*> places(tiles.size(), nullptr);
   for (size_t k = 0; k < tiles.size(); ++k) {
     if (!plan_.tiles.is_tiled[k]) continue;
     Value* distance = b_.CreateMul(columns.first, words_.stride(k, plan_.loop_dim));
-    Value* place = b_.CreateGEP(b_.getInt8Ty(), tile.addr[k], distance);
-    FillTile(static_cast<int>(k), tiles[k], place, count, columns.count);
+    places[k] = b_.CreateGEP(b_.getInt8Ty(), tile.addr[k], distance);
+    if (s_.params[k].is_read) FillTile(static_cast<int>(k), tiles[k], places[k], count, columns.count);
   }
   fn_.For(b_.getInt64(0), count, b_.getInt64(1), [&](Value* i) {
     LoopContext inner = tile;
@@ -182,6 +233,10 @@ void TileEmitter::EmitTile(const LoopContext& corner, const std::vector<Value*>&
     PrefetchNextTile(inner, columns.end);
     row(inner, columns.first, columns.end);
   });
+  for (size_t k = 0; k < tiles.size(); ++k) {
+    if (plan_.tiles.is_tiled[k] && plan_.written[k])
+      DrainTile(static_cast<int>(k), tiles[k], places[k], count, columns.count);
+  }
 }
 
 }  // namespace smelt

@@ -1,5 +1,6 @@
 // Transposed operands. If a load runs along another dim than the loop over columns, a tile of rows and columns is read
-// in the order of memory, transposed in registers, and kept in a buffer that the loop then reads by columns.
+// in the order of memory, transposed in registers, and kept in a buffer that the loop then reads by columns. A store that
+// runs along another dim writes such a buffer, which is then transposed and written in the order of memory.
 //
 // Invariant: a body gets a position at which the transposed operands' addresses are those of their tiles.
 #ifndef SMELT_CODEGEN_EMIT_TILES_H_
@@ -44,6 +45,8 @@ class TileEmitter {
                 const Columns& columns, const RowBody& row);
   // tile[i][j] = param[i, first + j] for i < rows, j < columns; `from` is the address of row 0, column 0 of the tile.
   void FillTile(int param, Value* tile, Value* from, Value* rows, Value* columns);
+  // param[i, first + j] = tile[i][j]
+  void DrainTile(int param, Value* tile, Value* to, Value* rows, Value* columns);
   // Prefetches the same row of the next tile, for operands that lie in the loop's order.
   void PrefetchNextTile(const LoopContext& ctx, Value* column);
 

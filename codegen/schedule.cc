@@ -364,14 +364,15 @@ void Schedule::PlanTiles() {
     const KernelParam& param = spec.params[k];
     // Elements three or four apart are read in order, three or four times.
     const StrideClass along = param.strides[p - 1];
-    const bool apart = IsApart(along) && ElementsApart(along) <= 2;
-    tiles.is_tiled[k] = !written[k] && apart && param.strides[p - 2] == StrideClass::kUnit;
+    const bool apart = IsApart(along) && ElementsApart(along) <= (written[k] ? 1 : 2);
+    tiles.is_tiled[k] = apart && param.strides[p - 2] == StrideClass::kUnit;
   }
   for (const KernelInstr& in : spec.instrs) {
-    if (in.op == KernelOp::kLoad && (in.has_offset || in.has_guard)) tiles.is_tiled[in.param] = false;
+    const bool accesses = in.op == KernelOp::kLoad || in.op == KernelOp::kStore;
+    if (accesses && (in.has_offset || in.has_guard)) tiles.is_tiled[in.param] = false;
   }
   // Their tiles stay in the second cache together.
-  int room = 2;
+  int room = 3;
   for (size_t k = 0; k < tiles.is_tiled.size(); ++k) {
     if (tiles.is_tiled[k] && room-- <= 0) tiles.is_tiled[k] = false;
   }

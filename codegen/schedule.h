@@ -46,7 +46,7 @@ inline bool IsSumLike(const KernelInstr& in) {
 
 // Transposed operands: tiles of rows and columns, see emit_tiles.h.
 struct TilePlan {
-  std::vector<bool> is_tiled;  // params that are read through a tile that is transposed first
+  std::vector<bool> is_tiled;  // params that are read and written through a tile, which is transposed
   bool some = false;
   int64_t rows = 0, columns = 0;  // of a tile
 };
