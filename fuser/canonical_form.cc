@@ -405,7 +405,7 @@ int Builder::ChooseVectorDim(bool ordered) const {
   if (r == p) return p > 0 ? p - 1 : -1;
   if (!ordered && AreShortRowsSideBySide()) return p - 1;
   // Operands that vary with both are most of the memory that is read.
-  int along_q = 0, along_p = 0;
+  int along_q = 0, along_p = 0, near_q = 0, near_p = 0;
   // (Places that are computed for each element may be any distance apart.)
   bool near = sliding_window_ && !ordered && p > 0 && !IsChosenAlong(p - 1);
   // If a row has fewer windows than a window has elements, and they fill no vector, a window fills it better.
@@ -426,6 +426,8 @@ int Builder::ChooseVectorDim(bool ordered) const {
     const int weight = p > 0 && a.coef[p - 1] != Expr(0) && a.coef[r - 1] != Expr(0) ? 4 : 1;
     along_q += unit_q ? weight : 0;
     along_p += unit_p ? weight : 0;
+    near_q += ElementsApart(ClassOf(a, r - 1)) > 1 ? weight : 0;
+    near_p += p > 0 && ElementsApart(ClassOf(a, p - 1)) > 1 ? weight : 0;
   }
   if (near) return p - 1;
   if (ordered) {
@@ -448,6 +450,8 @@ int Builder::ChooseVectorDim(bool ordered) const {
     return scans && (compares || costly) ? r - 1 : -1;
   }
   if (along_q >= along_p && (along_q > 0 || p == 0)) return r - 1;
+  // Elements a few apart are read as adjacent ones are, but for those between them.
+  if (along_p == 0 && near_q > near_p) return r - 1;
   return p > 0 ? p - 1 : r - 1;
 }
 
