@@ -1,9 +1,11 @@
 #include "smelt/pipeline/argument_layouts.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 
 namespace smelt {
@@ -38,18 +40,37 @@ int OtherInnermost(const TensorType& t, int exported) {
   return exported == likely ? t.rank() - 1 : likely;
 }
 
+// Returns whether some view has no dim of adjacent elements, and its last dim is not one of those a few apart. Such an
+// operand is read one element at a time: a copy takes less.
+bool HasAcross(const Graph& g) {
+  const auto is_across = [&](ValueId v) {
+    const Type& type = g.value(v).type;
+    if (!type.IsTensor() || !type.tensor().IsComplete()) return false;
+    const TensorType& t = type.tensor();
+    bool last_is_near = true;
+    for (int d = 0; d < t.rank(); ++d) {
+      const Expr& stride = (*t.strides)[d];
+      if ((*t.sizes)[d] == Expr(1)) continue;
+      if (stride == Expr(1)) return false;
+      last_is_near = stride.IsConstant();
+    }
+    return !last_is_near;
+  };
+  return absl::c_any_of(g.AllNodes(), [&](NodeId n) { return absl::c_any_of(g.node(n).outputs, is_across); });
+}
+
 struct Candidate {
   size_t position;
-  std::vector<int> exported, other;
+  std::vector<int> exported, other, transposed;  // empty: no such order
 };
 
 }  // namespace
 
 Expr StrideSymbol(const Value& argument, int dim) { return Expr::Symbol(absl::StrCat(argument.name, ".stride", dim)); }
 
-std::vector<DimOrders> OrdersWithPlans(const Graph& g, int64_t min_bytes) {
+std::vector<DimOrders> OrdersWithPlans(const Graph& g, int64_t min_bytes, bool steps) {
   constexpr size_t kMostMixed = 3;  // arguments whose order is also changed alone
-  std::vector<Candidate> candidates;
+  std::vector<Candidate> candidates, vectors;
   size_t positions = 0;
   for (size_t k = 0; k < g.inputs().size(); ++k) {
     if (g.input_infos[k].kind != InputInfo::Kind::kUser) continue;
@@ -60,26 +81,42 @@ std::vector<DimOrders> OrdersWithPlans(const Graph& g, int64_t min_bytes) {
     int64_t bytes = ItemSize(*t.dtype);
     for (const Expr& size : *t.sizes) bytes *= Example(g, size);
     const std::vector<int> order = ExportedOrder(g, t);
-    if (bytes < min_bytes || order.size() < 2 || Example(g, (*t.strides)[order.back()]) != 1) continue;
-    Candidate c{position, order, {}};
-    const int other = OtherInnermost(t, order.back());
-    if (std::find(order.begin(), order.end(), other) != order.end()) c.other = WithInnermost(order, other);
+    if (bytes < min_bytes || order.empty() || Example(g, (*t.strides)[order.back()]) != 1) continue;
+    Candidate c{position, order, {}, {}};
+    if (order.size() < 2) {
+      vectors.push_back(std::move(c));
+      continue;
+    }
+    const auto with_innermost = [&](int dim) {
+      const bool has = std::find(order.begin(), order.end(), dim) != order.end();
+      return has ? WithInnermost(order, dim) : std::vector<int>();
+    };
+    c.other = with_innermost(OtherInnermost(t, order.back()));
+    // Matrices in a batch of batches; of other tensors, that is the other order.
+    if (order.back() == t.rank() - 1 && t.rank() > 3) c.transposed = with_innermost(t.rank() - 2);
     candidates.push_back(std::move(c));
   }
   std::vector<DimOrders> out;
-  const auto add = [&](const auto& is_other) {
+  const auto add = [&](const auto& is_other, std::vector<int> Candidate::* order = &Candidate::other) {
     DimOrders orders(positions);
     for (size_t k = 0; k < candidates.size(); ++k) {
-      const bool other = is_other(k) && !candidates[k].other.empty();
-      orders[candidates[k].position] = other ? candidates[k].other : candidates[k].exported;
+      const bool other = is_other(k) && !(candidates[k].*order).empty();
+      orders[candidates[k].position] = DimOrder(other ? candidates[k].*order : candidates[k].exported);
     }
     if (std::find(out.begin(), out.end(), orders) == out.end()) out.push_back(std::move(orders));
   };
-  if (candidates.empty()) return out;
-  add([](size_t) { return false; });
-  add([](size_t) { return true; });
+  if (!candidates.empty()) {
+    add([](size_t) { return false; });
+    add([](size_t) { return true; });
+    add([](size_t) { return true; }, &Candidate::transposed);
+  }
   for (size_t one = 0; candidates.size() <= kMostMixed && one < candidates.size(); ++one) {
     add([&](size_t k) { return k == one; });
+  }
+  candidates.insert(candidates.end(), vectors.begin(), vectors.end());
+  if (steps && !candidates.empty()) {
+    DimOrders& orders = out.emplace_back(positions);
+    for (const Candidate& c : candidates) orders[c.position] = DimOrder(c.exported, /*step=*/2);
   }
   return out;
 }
@@ -90,20 +127,24 @@ std::unique_ptr<Graph> AtDimOrders(const Graph& g, const LayoutInference& layout
   size_t position = 0;
   for (size_t k = 0; k < at.inputs().size(); ++k) {
     if (at.input_infos[k].kind != InputInfo::Kind::kUser) continue;
-    const std::vector<int>& order = orders[position++];
+    const auto& [order, step] = orders[position++];
     if (order.empty()) continue;
     const ValueId v = at.inputs()[k];
     const TensorType t = at.value(v).type.tensor();
     std::vector<Expr> strides = *t.strides;
-    strides[order.back()] = Expr(1);
+    strides[order.back()] = Expr(step);
     // The example has gaps, so that no decision takes a dim for the continuation of another.
     constexpr int64_t kGap = 16;
-    int64_t example = Example(at, (*t.sizes)[order.back()]) + kGap;
+    int64_t example = step * Example(at, (*t.sizes)[order.back()]) + kGap;
+    int64_t least = step;  // stride of the dim before
     for (size_t i = order.size() - 1; i-- > 0;) {
       const Expr symbol = StrideSymbol(at.value(v), order[i]);
-      // The plan's guards let no smaller one through.
+      // The plan's guards let no smaller one through. (Elements that repeat are only read, where it does not matter.)
       SymbolRanges::Range range;
-      range.min = 2;
+      const std::optional<int64_t> size = (*t.sizes)[order[i + 1]].Constant();
+      if (!size || __builtin_mul_overflow(least, *size, &least)) least = 0;
+      least = std::max<int64_t>(2, least - (step - 1));
+      range.min = least;
       range.hint = example;
       at.symbols.Set(symbol.SymbolName(), range);
       at.symbol_hints[symbol.SymbolName()] = example;
@@ -112,7 +153,9 @@ std::unique_ptr<Graph> AtDimOrders(const Graph& g, const LayoutInference& layout
     }
     at.SetType(v, Type::Tensor(*t.dtype, *t.sizes, strides));
   }
-  return layouts.Of(g, at).is_known ? std::move(program) : nullptr;
+  if (!layouts.Of(g, at).is_known) return nullptr;
+  const bool steps = absl::c_any_of(orders, [](const DimOrder& o) { return o.step != 1; });
+  return steps && HasAcross(at) ? nullptr : std::move(program);
 }
 
 }  // namespace smelt

@@ -32,26 +32,35 @@ constexpr int64_t kAnyBytes = 0;
 
 TEST(ArgumentLayoutsTest, AMatrixMayHaveGapsOrBeTransposed) {
   const auto g = NegativeOf("(6, 10, strides=[10, 1])");
-  EXPECT_EQ(OrdersWithPlans(*g, kAnyBytes), (std::vector<DimOrders>{{{0, 1}}, {{1, 0}}}));
+  EXPECT_EQ(OrdersWithPlans(*g, kAnyBytes, false), (std::vector<DimOrders>{{{0, 1}}, {{1, 0}}}));
 }
 
 TEST(ArgumentLayoutsTest, ImagesMayHaveTheirChannelsInnermost) {
   const auto first = NegativeOf("(2, 3, 4, 5, strides=[60, 20, 5, 1])");
-  EXPECT_EQ(OrdersWithPlans(*first, kAnyBytes), (std::vector<DimOrders>{{{0, 1, 2, 3}}, {{0, 2, 3, 1}}}));
+  EXPECT_EQ(OrdersWithPlans(*first, kAnyBytes, false),
+            (std::vector<DimOrders>{{{0, 1, 2, 3}}, {{0, 2, 3, 1}}, {{0, 1, 3, 2}}}));
   const auto last = NegativeOf("(2, 3, 4, 5, strides=[60, 1, 15, 3])");
-  EXPECT_EQ(OrdersWithPlans(*last, kAnyBytes), (std::vector<DimOrders>{{{0, 2, 3, 1}}, {{0, 2, 1, 3}}}));
+  EXPECT_EQ(OrdersWithPlans(*last, kAnyBytes, false), (std::vector<DimOrders>{{{0, 2, 3, 1}}, {{0, 2, 1, 3}}}));
+}
+
+TEST(ArgumentLayoutsTest, EveryOtherElementIsTakenInTheExportedOrder) {
+  const DimOrders stepped = {DimOrder({0, 1}, 2)};
+  EXPECT_EQ(OrdersWithPlans(*NegativeOf("(6, 10, strides=[10, 1])"), kAnyBytes, true),
+            (std::vector<DimOrders>{{{0, 1}}, {{1, 0}}, stepped}));
+  EXPECT_EQ(OrdersWithPlans(*NegativeOf("(60, strides=[1])"), kAnyBytes, true),
+            (std::vector<DimOrders>{{DimOrder({0}, 2)}}));
 }
 
 TEST(ArgumentLayoutsTest, ADimOfOneElementHasNoPlaceInTheOrder) {
   const auto g = NegativeOf("(1, 3, 4, strides=[12, 4, 1])");
-  EXPECT_EQ(OrdersWithPlans(*g, kAnyBytes), (std::vector<DimOrders>{{{1, 2}}, {{2, 1}}}));
+  EXPECT_EQ(OrdersWithPlans(*g, kAnyBytes, false), (std::vector<DimOrders>{{{1, 2}}, {{2, 1}}}));
 }
 
 TEST(ArgumentLayoutsTest, SmallArgumentsAndVectorsHaveNoPlans) {
-  EXPECT_TRUE(OrdersWithPlans(*NegativeOf("(6, 10, strides=[10, 1])"), 241).empty());
-  EXPECT_FALSE(OrdersWithPlans(*NegativeOf("(6, 10, strides=[10, 1])"), 240).empty());
-  EXPECT_TRUE(OrdersWithPlans(*NegativeOf("(60, strides=[1])"), kAnyBytes).empty());
-  EXPECT_TRUE(OrdersWithPlans(*NegativeOf("(6, 10, strides=[0, 1])"), kAnyBytes).empty());
+  EXPECT_TRUE(OrdersWithPlans(*NegativeOf("(6, 10, strides=[10, 1])"), 241, false).empty());
+  EXPECT_FALSE(OrdersWithPlans(*NegativeOf("(6, 10, strides=[10, 1])"), 240, false).empty());
+  EXPECT_TRUE(OrdersWithPlans(*NegativeOf("(60, strides=[1])"), kAnyBytes, false).empty());
+  EXPECT_TRUE(OrdersWithPlans(*NegativeOf("(6, 10, strides=[0, 1])"), kAnyBytes, false).empty());
 }
 
 TEST(ArgumentLayoutsTest, EachOfTwoArgumentsMayBeTransposedAlone) {
@@ -60,9 +69,9 @@ graph(%x : Float(6, 10, strides=[10, 1]), %n : int, %y : Float(6, 10, strides=[1
   %z : Tensor = aten::mul(%x, %y)
   return (%z)
 )");
-  const std::vector<int> rows = {0, 1}, columns = {1, 0};
+  const DimOrder rows = {0, 1}, columns = {1, 0};
   EXPECT_EQ(
-      OrdersWithPlans(*g, kAnyBytes),
+      OrdersWithPlans(*g, kAnyBytes, false),
       (std::vector<DimOrders>{{rows, {}, rows}, {columns, {}, columns}, {columns, {}, rows}, {rows, {}, columns}}));
 }
 

@@ -271,11 +271,20 @@ absl::Status PlanSet::BuildDimOrders() {
   constexpr int64_t kMinBytes = 1 << 18;
   if (options_.variants == AliasVariants::kNone || main_.plan.launches + main_.plan.library_calls > kMostSteps)
     return absl::OkStatus();
-  for (DimOrders& orders : OrdersWithPlans(graph_, kMinBytes)) {
+  // Kernels read repeated elements as any others. Library calls may ask that rows do not overlap.
+  std::vector<int> may_repeat;
+  if (main_.plan.library_calls == 0) {
+    const std::vector<int> written = WrittenArgs(graph_, main_.functional.convention);
+    for (const UserArg& a : UserArgs(graph_)) {
+      if (!absl::c_linear_search(written, a.position)) may_repeat.push_back(a.position);
+    }
+  }
+  // Beside a library call, a copy of every other element takes little time.
+  for (DimOrders& orders : OrdersWithPlans(graph_, kMinBytes, /*steps=*/main_.plan.library_calls == 0)) {
     std::unique_ptr<Graph> program = AtDimOrders(graph_, layouts_, orders);
     if (program == nullptr) continue;
     ordered_[orders] = std::move(program);
-    Specialization s = OrderedArguments(graph_, std::move(orders));
+    Specialization s = OrderedArguments(graph_, std::move(orders), may_repeat);
     AddSizeGuards(of_one_, s);
     // The arguments are copied then.
     const absl::Status ordered = Compile(std::move(s), nullptr).status();

@@ -40,14 +40,14 @@ BundleBuilder::PlanOptions PlanOptionsFor(const Specialization& s) {
 
 Specialization DistinctArguments() { return {}; }
 
-Specialization OrderedArguments(const Graph& g, DimOrders orders) {
+Specialization OrderedArguments(const Graph& g, DimOrders orders, const std::vector<int>& may_repeat) {
   Specialization s;
   s.layouts = Specialization::ArgumentLayouts::kOrdered;
   for (const UserArg& a : UserArgs(g)) {
     const Value& value = g.value(a.value);
     if (!value.type.IsTensor()) continue;
     const TensorType& t = value.type.tensor();
-    const std::vector<int>& order = orders[a.position];
+    const auto& [order, step] = orders[a.position];
     const std::string message = absl::StrCat("argument ", value.name, ": its dims lie in memory in another order");
     const auto stride = [&](int d) { return StrideSymbol(value, d); };
     for (int d = 0; d < t.rank(); ++d) {
@@ -55,11 +55,22 @@ Specialization OrderedArguments(const Graph& g, DimOrders orders) {
       s.guards.push_back({stride(d), (*t.strides)[d], fb::ExprOp::Eq, message});
     }
     if (order.empty()) continue;
-    s.guards.push_back({stride(order.back()), Expr(1), fb::ExprOp::Eq, message});
+    s.guards.push_back({stride(order.back()), Expr(step), fb::ExprOp::Eq, message});
+    const bool repeats = absl::c_linear_search(may_repeat, a.position);
     for (size_t k = 0; k + 1 < order.size(); ++k) {
       const int inner = order[k + 1];
-      s.guards.push_back({Expr(1), stride(order[k]), fb::ExprOp::Lt, message});
-      s.guards.push_back({stride(inner) * (*t.sizes)[inner], stride(order[k]), fb::ExprOp::Le, message});
+      // Behind the last element of a row there may be none that is left out.
+      const Expr outer = stride(order[k]);
+      const Expr reach = stride(inner) * (*t.sizes)[inner] - (inner == order.back() ? step - 1 : 0);
+      if (!repeats) {
+        s.guards.push_back({Expr(1), outer, fb::ExprOp::Lt, message});
+        s.guards.push_back({reach, outer, fb::ExprOp::Le, message});
+        continue;
+      }
+      // The products say that the stride is 0 or at least as large as without repeated elements.
+      s.guards.push_back({Expr(0), outer, fb::ExprOp::Le, message});
+      s.guards.push_back({Expr(0), outer * (outer - 2), fb::ExprOp::Le, message});
+      s.guards.push_back({Expr(0), outer * (outer - reach), fb::ExprOp::Le, message});
     }
   }
   s.dim_orders = std::move(orders);

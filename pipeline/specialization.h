@@ -56,8 +56,9 @@ BundleBuilder::PlanOptions PlanOptionsFor(const Specialization& s);
 Specialization DistinctArguments();
 
 // Returns the specialization for arguments that share no memory and whose dims lie in memory in these orders, with any
-// gaps between them. The other arguments have the exported strides.
-Specialization OrderedArguments(const Graph& g, DimOrders orders);
+// gaps between them. The other arguments have the exported strides. Arguments at the positions `may_repeat` may also
+// repeat their elements along any dim but the innermost: a stride of 0, as of an expanded row.
+Specialization OrderedArguments(const Graph& g, DimOrders orders, const std::vector<int>& may_repeat);
 
 // Returns one specialization for each pair of arguments that can be one tensor and of which one is written. Returns
 // none if the pairs are many: a few of them would be no likelier than the others, and the plan for arguments that

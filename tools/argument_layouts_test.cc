@@ -88,6 +88,8 @@ class Model {
     return plan;
   }
 
+  int64_t bytes_copied_back() const { return instance_->last_call().bytes_copied_back; }
+
   // Expects that a plan for these arguments' own strides runs, which copies none of them.
   void ExpectTaken(const std::vector<Tensor>& args) {
     EXPECT_GT(Run(args), 0) << "the first plan is for the exported strides";
@@ -170,10 +172,81 @@ TEST(ArgumentLayoutsTest, AWrittenArgumentIsWrittenInItsOwnLayout) {
 
 TEST(ArgumentLayoutsTest, OtherStridesAreCopied) {
   Model model(kAdds, "copies_others");
-  // Every other column, a repeated row, a repeated column, rows that overlap.
-  for (const std::vector<int64_t>& strides : std::vector<std::vector<int64_t>>{{800, 2}, {0, 1}, {1, 0}, {3, 1}}) {
+  // Every third column, all elements repeated, rows that overlap, and every other column that overlaps.
+  for (const std::vector<int64_t>& strides : std::vector<std::vector<int64_t>>{{1200, 3}, {0, 0}, {3, 1}, {2, 2}}) {
     EXPECT_EQ(model.Run({Made({200, 400}, strides), Made({200, 400}, kDense)}), 0);
   }
+}
+
+TEST(ArgumentLayoutsTest, RepeatedRowsAndColumnsAreReadInTheirPlace) {
+  Model model(kAdds, "repeats");
+  for (const std::vector<int64_t>& x : std::vector<std::vector<int64_t>>{{0, 1}, {1, 0}}) {
+    for (const std::vector<int64_t>& y : {kDense, kTransposed, kGaps, x})
+      model.ExpectTaken({Made({200, 400}, x), Made({200, 400}, y)});
+  }
+}
+
+TEST(ArgumentLayoutsTest, EveryOtherElementIsReadAndWrittenInItsPlace) {
+  const std::vector<int64_t> dense = {800, 2}, gaps = {900, 2}, odd = {799, 2};
+  Model adds(kAdds, "steps");
+  for (const std::vector<int64_t>& x : {dense, gaps, odd}) {
+    for (const std::vector<int64_t>& y : {dense, gaps, odd})
+      adds.ExpectTaken({Made({200, 400}, x, 3), Made({200, 400}, y)});
+  }
+  adds.ExpectTaken({Made({200, 400}, {0, 2}), Made({200, 400}, odd)});
+  Model writes(kWritesAndReturns, "writes_steps");
+  writes.ExpectTaken({Made({200, 400}, dense), Made({200, 400}, gaps)});
+  writes.ExpectTaken({Made({200, 400}, odd), Made({200, 400}, odd)});
+}
+
+TEST(ArgumentLayoutsTest, EveryOtherElementOfRowsIsReducedInItsPlace) {
+  Model model(R"(
+graph(%x : Float(200, 400, strides=[400, 1])):
+  %dims : int[] = prim::Constant[value=[1]]()
+  %one : int = prim::Constant[value=1]()
+  %no : bool = prim::Constant[value=False]()
+  %v : Tensor, %m : Tensor = aten::var_mean(%x, %dims, %one, %no)
+  return (%v, %m)
+)",
+              "stepped_rows");
+  model.ExpectTaken({Made({200, 400}, {800, 2})});
+  model.ExpectTaken({Made({200, 400}, {807, 2}, 5)});
+}
+
+TEST(ArgumentLayoutsTest, EveryOtherElementIsCopiedBeforeItIsReadAcrossRows) {
+  Model model(R"(
+graph(%x : Float(200, 400, strides=[400, 1]), %y : Float(400, 200, strides=[200, 1])):
+  %one : int = prim::Constant[value=1]()
+  %t : Tensor = aten::t(%x)
+  %z : Tensor = aten::add(%t, %y, %one)
+  return (%z)
+)",
+              "across");
+  EXPECT_EQ(model.Run({Made({200, 400}, {800, 2}), Made({400, 200}, {400, 2})}), 0);
+}
+
+TEST(ArgumentLayoutsTest, AWrittenArgumentWithGapsIsWrittenWithoutACopy) {
+  Model model(kWritesAndReturns, "in_place");
+  for (const std::vector<int64_t>& x : {kGaps, kTransposed, kTransposedWithGaps, {800, 2}}) {
+    model.ExpectTaken({Made({200, 400}, x), Made({200, 400}, x)});
+    EXPECT_EQ(model.bytes_copied_back(), 0);
+  }
+}
+
+TEST(ArgumentLayoutsTest, RowsAndColumnsOfImagesMayBeSwapped) {
+  Model model(R"(
+graph(%x : Float(4, 16, 32, 64, strides=[32768, 2048, 64, 1])):
+  %dims : int[] = prim::Constant[value=[0, 2, 3]]()
+  %yes : bool = prim::Constant[value=True]()
+  %no : NoneType = prim::Constant()
+  %one : int = prim::Constant[value=1]()
+  %m : Tensor = aten::mean(%x, %dims, %yes, %no)
+  %y : Tensor = aten::sub(%x, %m, %one)
+  return (%y)
+)",
+              "swapped");
+  model.ExpectTaken({Made({4, 16, 32, 64}, {32768, 2048, 1, 32})});
+  model.ExpectTaken({Made({4, 16, 32, 64}, {32768, 1, 1024, 16})});
 }
 
 TEST(ArgumentLayoutsTest, NormalizedImagesMayHaveTheirChannelsInnermost) {
