@@ -154,6 +154,8 @@ absl::StatusOr<std::shared_ptr<const Program>> Executable::Make(std::shared_ptr<
   }
   SMELT_RETURN_IF_ERROR(Annotate(p->ChooseTarget(), name));
   SMELT_RETURN_IF_ERROR(Annotate(p->FindCustomOperators(), name));
+  p->weights_of_all_rows_ = std::make_shared<std::set<const char*>>();
+  p->FindWeightsOfAllRows(*p->bundle_);
   SMELT_RETURN_IF_ERROR(Annotate(p->Init(), name));
   p->DescribeForCaller();
   SMELT_RETURN_IF_ERROR(Annotate(p->MakeMethods(), name));
@@ -177,6 +179,7 @@ absl::Status Executable::MakeMethods() {
     p->on_device_ = on_device_;
     p->image_ = image_;
     p->library_ = library_;
+    p->weights_of_all_rows_ = weights_of_all_rows_;
     p->prepared_bytes_ = prepared_bytes_;
     p->method_names_ = {m->method};
     const std::string where = absl::StrCat("method \"", m->method, "\"");
@@ -220,6 +223,7 @@ absl::StatusOr<std::shared_ptr<const Executable>> Executable::MakeCall(Executabl
   p->device_ = outer.device_;
   p->image_ = outer.image_;
   p->library_ = outer.library_;
+  p->weights_of_all_rows_ = outer.weights_of_all_rows_;
   p->prepared_bytes_ = outer.prepared_bytes_;
   SMELT_RETURN_IF_ERROR(p->Init());
   p->prepared_bytes_ = nullptr;
@@ -688,8 +692,7 @@ void Executable::Prepare(const fb::PlanT& p, ExecutablePlan* out) {
   }
 }
 
-const char* Executable::StateBytes(int storage) const {
-  const fb::StateStorageT& s = *bundle_->storages[storage];
+const char* Executable::StateBytes(const fb::StateStorageT& s) const {
   if (s.bytes == 0) return nullptr;
   return reinterpret_cast<const char*>(container_->bytes(s.segment).data()) + s.segment_offset;
 }
@@ -728,6 +731,7 @@ absl::StatusOr<LibraryRequest> Executable::RequestOf(const ExecutablePlan& plan,
       }
       if (known && inside && low >= 0 && high < limit) {
         o.constant = StateBytes(slot.index) + value(view.offset) * ItemSize(o.dtype);
+        o.serves_all_rows = weights_of_all_rows_->count(StateBytes(slot.index)) != 0;
       }
     }
     return o;
@@ -773,6 +777,40 @@ bool Executable::IsCheapToPrepare(const LibraryRequest& request) {
 }
 
 // Prepares now whatever does not depend on a call's sizes, instead of in the first call.
+void Executable::FindWeightsOfAllRows(const fb::BundleT& bundle) {
+  // A product of this many rows reads its weight in place.
+  constexpr int64_t kMostInPlace = 2;
+  for (const auto& method : bundle.methods) FindWeightsOfAllRows(*method);
+  for (const auto& plan : bundle.plans) {
+    if (plan->eager != nullptr) {
+      for (const auto& call : plan->eager->calls) FindWeightsOfAllRows(*call);
+    }
+    for (const auto& block : plan->blocks) {
+      for (const auto& step : block->steps) {
+        const fb::LibraryCallT* call = step->step.AsLibraryCall();
+        if (call == nullptr || call->op != "matmul" || call->inputs.size() < 2 || call->outputs.size() != 1) continue;
+        const auto& sizes = plan->views[call->outputs[0]]->sizes;
+        if (sizes.empty()) continue;
+        for (const int input : {0, 1}) {
+          if (call->inputs[input] < 0) continue;
+          const fb::SlotT& slot = *plan->slots[plan->views[call->inputs[input]]->slot];
+          if (slot.kind != fb::SlotKind::StateStorage) continue;
+          // The left operand multiplies the columns of the right one.
+          const auto first = input == 0 ? sizes.end() - 1 : sizes.begin(),
+                     last = input == 0 ? sizes.end() : sizes.end() - 1;
+          int64_t rows = 1;
+          const bool few = std::all_of(first, last, [&](int e) {
+            const fb::ExprNode& n = bundle.exprs[e];
+            return n.op() == fb::ExprOp::Constant && n.constant() <= kMostInPlace &&
+                   (rows *= n.constant()) <= kMostInPlace;
+          });
+          if (!few) weights_of_all_rows_->insert(StateBytes(*bundle.storages[slot.index]));
+        }
+      }
+    }
+  }
+}
+
 absl::Status Executable::PrepareLibraryCalls() {
   const std::vector<int64_t> symbols(bundle_->symbols.size(), 0);
   const std::vector<uint8_t> unknown(bundle_->symbols.size(), 0);

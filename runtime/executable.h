@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -103,7 +104,7 @@ class Executable : public Program {
   const ProgramOptions& options() const { return options_; }
 
   // Initial contents of a state storage; null if it has no bytes.
-  const char* StateBytes(int storage) const;
+  const char* StateBytes(int storage) const { return StateBytes(*bundle_->storages[storage]); }
   // Returns a state storage that no call writes, in the device's memory. All instances share it.
   absl::StatusOr<std::shared_ptr<Storage>> StateOnDevice(int storage) const;
 
@@ -125,12 +126,15 @@ class Executable : public Program {
   static absl::StatusOr<std::shared_ptr<const Executable>> MakeCall(Executable& outer, const fb::BundleT& bundle);
   absl::Status MakeMethods();
   absl::Status Init();
+  const char* StateBytes(const fb::StateStorageT& storage) const;
   absl::Status ChooseTarget();
   absl::Status ChooseDeviceTarget(Device device);
   absl::Status FindCustomOperators();
   void Describe();
   void DescribeForCaller();  // of the program itself, not of the calls of an eager-order plan
   void Prepare(const fb::PlanT& plan, ExecutablePlan* out);
+  // Fills weights_of_all_rows_ for a bundle, its methods and the calls of its eager-order plans.
+  void FindWeightsOfAllRows(const fb::BundleT& bundle);
   absl::Status PrepareLibraryCalls();
   bool IsCheapToPrepare(const LibraryRequest& request);
   // Returns the listed expressions and all that they refer to, ascending.
@@ -153,6 +157,9 @@ class Executable : public Program {
   std::vector<int> signature_exprs_;
   std::vector<uint8_t> arg_matters_, state_matters_;
   bool patterns_matter_ = false, writes_states_ = false;
+  // The states by which products of three rows or more multiply, or of numbers of rows that vary; by StateBytes. Shared
+  // with methods and calls.
+  std::shared_ptr<std::set<const char*>> weights_of_all_rows_;
   std::shared_ptr<Library> library_;  // shared with the calls of eager-order plans
   // During construction: the bytes of the operands of prepared library calls, including those of eager-order calls.
   int64_t own_prepared_bytes_ = 0;

@@ -205,6 +205,46 @@ TEST(Int8ProductTest, AWidenedTransposeInBfloat16IsMultipliedExactly) {
   }
 }
 
+TEST(PackedWeightTest, AWeightOfVaryingRowsIsPackedOnceAndOneOfASingleRowIsNot) {
+  for (const bool varies : {true, false}) {
+    auto graph = ParseModel(absl::StrCat("graph(%x : Float(", varies ? "s0" : "1", R"(, 96, strides=[96, 1]),
+%w : Float(150, 96, strides=[96, 1])):
+)",
+                                         varies ? "  symbol s0 in [1, inf] hint 8\n" : "", R"(
+  %n : NoneType = prim::Constant()
+  %y : Tensor = aten::linear(%x, %w, %n)
+  return (%y)
+)"));
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    const Tensor w = Filled<float>(DType::kFloat32, {150, 96}, WeightElement);
+    (*graph)->weights.push_back({.name = "w", .geometry = w.geometry()});
+    (*graph)->weight_storages.push_back(w.storage());
+    (*graph)->input_infos.resize(2);
+    (*graph)->input_infos[1].kind = InputInfo::Kind::kWeight;
+    (*graph)->input_infos[1].weight = 0;
+    const std::string path = Scratch(varies ? "rows.smb" : "row.smb");
+    CompileOptions options;
+    options.targets = {kHostTarget};
+    const auto compiled = CompileToFile(**graph, path, options);
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    auto program = Program::Load(path);
+    ASSERT_TRUE(program.ok()) << program.status();
+    auto instance = Instance::Create(*program);
+    ASSERT_TRUE(instance.ok()) << instance.status();
+    for (const int64_t rows : varies ? std::vector<int64_t>{1, 64, 2, 1, 130} : std::vector<int64_t>{1, 1}) {
+      auto out = (*instance)->Run({Filled<float>(DType::kFloat32, {rows, 96}, RowElement)});
+      ASSERT_TRUE(out.ok()) << out.status();
+      ExpectMatrix((*out)[0].tensor(), rows, 150, [](int64_t i, int64_t j) {
+        double sum = 0;
+        for (int64_t k = 0; k < 96; ++k) sum += RowElement(i * 96 + k) * WeightElement(j * 96 + k);
+        return sum;
+      });
+      // 150 columns are padded to panels of 64.
+      EXPECT_EQ((*program)->packed_weight_bytes(), varies ? 192 * 96 * 4 : 0) << rows;
+    }
+  }
+}
+
 // --- 4 bits ---
 
 Tensor FloatsOf(DType dtype, std::vector<int64_t> sizes, const std::function<double(int64_t)>& value) {

@@ -42,6 +42,9 @@ struct OperandShape {
   // Contents that never change and outlive the Library; they may be packed when the op is prepared. Null if not
   // constant.
   const char* constant = nullptr;
+  // Products of several numbers of rows read the constant: all of them read one packed form, so that the memory at
+  // `constant` need not stay resident.
+  bool serves_all_rows = false;
 
   int rank() const { return static_cast<int>(sizes.size()); }
   int64_t NumElements() const {
@@ -59,7 +62,7 @@ struct OperandShape {
   }
   bool operator==(const OperandShape& o) const {
     return present == o.present && dtype == o.dtype && sizes == o.sizes && strides == o.strides &&
-           constant == o.constant;
+           constant == o.constant && serves_all_rows == o.serves_all_rows;
   }
 };
 

@@ -351,6 +351,33 @@ TEST(MatmulTest, TilesOfAProductOfHalvesShareTheirPackedWeights) {
   Library library;
   // Few rows are cut by columns, many by rows.
   for (const int64_t least : {20, 64}) {
+TEST(MatmulTest, OneRowReadsTheFormThatOtherNumbersOfRowsPack) {
+  const Tensor weight = Fill(Matrix(DType::kFloat32, 300, 200, 1));
+  int packings = 0;
+  Library library([&](const PackedWeights::Source&) { ++packings; });
+  for (const int64_t rows : {1, 64, 2, 1, 300}) {
+    LibraryRequest r = ProductOf(DType::kFloat32, rows, weight);
+    r.inputs[1].serves_all_rows = true;
+    auto op = library.Prepare(r);
+    ASSERT_TRUE(op.ok()) << op.status();
+    const Tensor a = Fill(Matrix(DType::kFloat32, rows, 300, 0)), c = Matrix(DType::kFloat32, rows, 200, 0);
+    char* const in[] = {static_cast<char*>(a.data()), static_cast<char*>(weight.data()), nullptr};
+    char* const out[] = {static_cast<char*>(c.data())};
+    ASSERT_TRUE((*op)->Run(LibraryContext{}, in, out).ok());
+    for (const int64_t j : {0, 63, 64, 199}) {
+      double want = 0;
+      for (int64_t x = 0; x < 300; ++x) want += At(a, {rows - 1, x}) * At(weight, {x, j});
+      EXPECT_NEAR(At(c, {rows - 1, j}), want, 1e-4) << rows << " rows, column " << j;
+    }
+    EXPECT_EQ(packings, 1) << rows;
+    EXPECT_EQ(library.packed_bytes(), 300 * 256 * 4) << rows;
+  }
+  // Alone, it reads the weight in its place.
+  Library other;
+  ASSERT_TRUE(other.Prepare(ProductOf(DType::kFloat32, 1, weight)).ok());
+  EXPECT_EQ(other.packed_bytes(), 0);
+}
+
     ASSERT_TRUE(library.Prepare(ProductOf(DType::kBFloat16, least, weight)).ok());
     const int64_t packed = library.packed_bytes();
     for (const int64_t rows : {least + 7, 2 * least, 3 * least}) {

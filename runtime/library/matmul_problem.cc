@@ -131,7 +131,7 @@ absl::StatusOr<MatmulProblem> UnderstandMatmul(const LibraryRequest& r) {
   }
   const bool one_right = AllZero(p.b_batch);
   if (!p.batch.empty() && one_right) FoldBatch(a.strides[rank - 2], c.strides[rank - 2], p);
-  if (one_right) p.b_constant = b.constant;
+  if (one_right) p.b_constant = b.constant, p.b_serves_all_rows = b.serves_all_rows;
   // If c lies by columns, its transpose is computed, and everything has BLAS's order. The same is done if c has few
   // columns: its transpose has few rows, and is a matrix times a few vectors.
   const bool few_columns = p.n <= kGemvRows && p.m > kGemvRows && p.c.rows > 1;
@@ -148,5 +148,6 @@ absl::StatusOr<MatmulProblem> UnderstandMatmul(const LibraryRequest& r) {
   }
   return p;
 }
+    p.b_serves_all_rows = a.serves_all_rows;
 
 }  // namespace smelt::library_internal

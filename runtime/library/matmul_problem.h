@@ -47,7 +47,8 @@ struct MatmulProblem {
   int64_t bias_row = 0, bias_col = 0;
   double alpha = 1, beta = 1;
   const char* b_constant = nullptr;
-  bool swapped = false;  // a is the second input, b the first
+  bool b_serves_all_rows = false;  // OperandShape::serves_all_rows
+  bool swapped = false;            // a is the second input, b the first
 
   int64_t BatchOffset(const std::vector<int64_t>& strides, int64_t i) const {
     int64_t offset = 0;

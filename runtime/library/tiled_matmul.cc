@@ -187,7 +187,7 @@ class TiledMatmul : public PreparedOp {
     constexpr int64_t kLongColumn = 512, kFewCopied = int64_t{1} << 17, kMostCopied = int64_t{1} << 18;
     // Packed weights are faster for more rows together, but a panel of few long columns consists mostly of padding.
     const bool thin = p_.b.ColMajor() && p_.n <= kPanelColumns / 4 && p_.k >= 8 * kLongColumn;
-    if (PacksItself() && !thin) return 2;
+    if (PacksItself() && !thin) return p_.b_serves_all_rows && p_.n >= kPanelColumns / 2 ? 0 : 2;
     if (p_.dtype != DType::kFloat32) return kGemvRows;
     if (p_.b.ColMajor() && p_.k >= kLongColumn) return 3 * kGemvRows;
     const int64_t elements = p_.k * p_.n;
@@ -222,7 +222,8 @@ class TiledMatmul : public PreparedOp {
                                          return absl::OkStatus();
                                        }));
     after_ = p.has_bias || p.alpha != 1;
-    const int64_t parts = Parts(p.m);
+    // A part of a product of one or two rows takes as long as its weights take to come from memory.
+    const int64_t parts = p.m > 2 ? Parts(p.m) : std::clamp<int64_t>(p.k * p.n / (int64_t{128} << 10), 1, 64);
     constexpr int64_t kFewRows = 128, kMostRows = 96, kWholeTiles = 12;  // rows of a tile: of 4 or 6
     if (p.m > kFewRows) {
       const int64_t m_step =
