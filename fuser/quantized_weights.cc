@@ -23,12 +23,23 @@ namespace smelt {
 namespace {
 
 constexpr char kDequantizePerChannel[] = "quantized_decomposed::dequantize_per_channel";
+constexpr char kDequantizePerTensor[] = "quantized_decomposed::dequantize_per_tensor";
+constexpr char kDequantizePerToken[] = "quantized_decomposed::dequantize_per_token";
 constexpr char kDequantizePerGroup[] = "quantized_decomposed::dequantize_per_channel_group";
 constexpr char kDequantizeAffine[] = "torchao::dequantize_affine";
 
 // A weight [columns, depth] of int8. Without scales they are 1, without zero points those are 0.
 struct QuantizedWeight {
   ValueId elements, scales, zeros;
+};
+
+// Rows of bytes that are dequantized: by one scale and zero point, or by those of each row. A zero point that is known is
+// not among the values.
+struct QuantizedRows {
+  ValueId elements, scale, zero;
+  double known_scale = 1;
+  int64_t known_zero = 0;
+  bool by_row = false;
 };
 
 // A weight [columns, depth] of 4 bits, in bytes. The elements of a row have `groups` scales, and zeros if those are valid.
@@ -47,7 +58,11 @@ class WeightFinder {
       if (!g_.IsLive(n)) continue;
       const OpName op = g_.node(n).op;
       if (op == linear_) {
+        SMELT_RETURN_IF_ERROR(ReplaceByIntegers(n));
+        if (!g_.IsLive(n)) continue;
         SMELT_RETURN_IF_ERROR(Replace(n, In(n, 0), Widened(In(n, 1), Type(In(n, 0)).dtype), In(n, 2)));
+      } else if (op == sum_) {
+        SMELT_RETURN_IF_ERROR(ReplaceSums(n));
       } else if (op == op::kMm) {
         SMELT_RETURN_IF_ERROR(Replace(n, In(n, 0), WidenedTransposed(In(n, 1), Type(In(n, 0)).dtype), ValueId()));
       }
@@ -173,25 +188,38 @@ class WeightFinder {
     return IsContiguous(v) && (Type(v).dtype == DType::kInt8 || Type(v).dtype == DType::kUInt8);
   }
 
-  // Returns whether a weight of the graph that nothing writes has 16 adjacent values at most.
-  bool HasFourBits(ValueId v) const {
+  // Returns the bytes of a weight of the graph with contiguous elements; empty if the value is none.
+  absl::Span<const uint8_t> BytesOf(ValueId v) const {
     const absl::Span<const ValueId> inputs = g_.inputs();
     const auto input = std::find(inputs.begin(), inputs.end(), v);
-    if (input == inputs.end() || g_.input_infos.size() != inputs.size()) return false;
+    if (input == inputs.end() || g_.input_infos.size() != inputs.size() || !IsContiguous(v)) return {};
     const InputInfo& info = g_.input_infos[input - inputs.begin()];
-    if (info.kind != InputInfo::Kind::kWeight) return false;
+    if (info.kind != InputInfo::Kind::kWeight) return {};
     const Weight& w = g_.weights[info.weight];
     const std::shared_ptr<Storage>& storage = g_.weight_storages[w.storage];
+    const int64_t item = ItemSize(w.dtype);
     int64_t count = 1;
     for (int64_t s : w.geometry.sizes) count *= s;
     if (storage == nullptr || storage->data() == nullptr || w.geometry.offset < 0 || count < 1 ||
-        count > storage->bytes() - w.geometry.offset)
-      return false;
-    const auto* p = reinterpret_cast<const uint8_t*>(storage->data()) + w.geometry.offset;
-    const int shift = w.dtype == DType::kInt8 ? 8 : 0;  // -8 to 7 become 0 to 15
-    bool fits = true;
-    for (int64_t i = 0; i < count; ++i) fits = fits && static_cast<uint8_t>(p[i] + shift) < 16;
+        count > storage->bytes() / item - w.geometry.offset)
+      return {};
+    const auto* data = reinterpret_cast<const uint8_t*>(storage->data());
+    return absl::MakeConstSpan(data + w.geometry.offset * item, static_cast<size_t>(count * item));
+  }
+  // Returns whether a weight of the graph that nothing writes has 16 adjacent values at most.
+  bool HasFourBits(ValueId v) const {
+    const absl::Span<const uint8_t> bytes = BytesOf(v);
+    const int shift = Type(v).dtype == DType::kInt8 ? 8 : 0;  // -8 to 7 become 0 to 15
+    bool fits = !bytes.empty();
+    for (const uint8_t byte : bytes) fits = fits && static_cast<uint8_t>(byte + shift) < 16;
     return fits;
+  }
+  // Returns whether each zero point is that of no shift.
+  bool IsZero(ValueId zeros) const {
+    if (!zeros.valid()) return true;
+    if (!IsTensor(zeros) || !IsIntegral(*Type(zeros).dtype)) return false;
+    const absl::Span<const uint8_t> bytes = BytesOf(InOrder(zeros));
+    return !bytes.empty() && std::all_of(bytes.begin(), bytes.end(), [](uint8_t b) { return b == 0; });
   }
 
   // The weight that a product reads, as [columns, depth] or, `transposed`, as [depth, columns].
@@ -305,6 +333,79 @@ class WeightFinder {
     return e.ReplaceNode({out});
   }
 
+  // Reads rows of float32 that a node dequantizes.
+  std::optional<QuantizedRows> RowsOf(ValueId v) const {
+    if (!IsTensor(v) || Type(v).dtype != DType::kFloat32 || g_.IsParam(g_.value(v).def)) return std::nullopt;
+    const NodeId def = g_.value(v).def;
+    const absl::string_view name = g_.node(def).op.name();
+    QuantizedRows r;
+    r.by_row = name == kDequantizePerToken;
+    if (!r.by_row && !absl::StartsWith(name, kDequantizePerTensor)) return std::nullopt;
+    r.elements = In(def, 0);
+    if (!IsBytes(r.elements) || *Type(r.elements).sizes != *Type(v).sizes) return std::nullopt;
+    const absl::StatusOr<OpCall> call = OpCall::Of(g_, def);
+    // (Other operators check the dtype.)
+    if (!call.ok() || call->GetDType("dtype") != Type(r.elements).dtype) return std::nullopt;
+    if (g_.value(In(def, 1)).type.IsTensor()) {
+      r.scale = In(def, 1);
+      r.zero = In(def, 2);
+      if (!IsTensor(r.scale) || !IsFloating(*Type(r.scale).dtype) || !IsTensor(r.zero) ||
+          !IsIntegral(*Type(r.zero).dtype))
+        return std::nullopt;
+      const std::vector<Expr>& sizes = *Type(v).sizes;
+      const Expr numbers = r.by_row ? Product(absl::MakeConstSpan(sizes).first(sizes.size() - 1)) : Expr(1);
+      if (Product(*Type(r.scale).sizes) != numbers || Product(*Type(r.zero).sizes) != numbers) return std::nullopt;
+      return r;
+    }
+    const absl::StatusOr<double> scale = call->GetDouble("scale");
+    const absl::StatusOr<int64_t> zero = call->GetInt("zero_point");
+    if (!scale.ok() || !zero.ok() || *zero < -255 || *zero > 255) return std::nullopt;
+    r.known_scale = *scale;
+    r.known_zero = *zero;
+    return r;
+  }
+
+  // A linear layer of dequantized bytes and a dequantized weight of int8 becomes a product of the bytes themselves: the
+  // sums are of int32, and the zero point of the rows takes off a multiple of the sum of each weight's row.
+  absl::Status ReplaceByIntegers(NodeId n) {
+    // Sums of products of bytes, and what is taken off them, fit in int32.
+    constexpr int64_t kMostDepth = int64_t{1} << 15;
+    const std::optional<QuantizedRows> r = RowsOf(In(n, 0));
+    if (!r || Type(In(n, 0)).rank() < 1) return absl::OkStatus();
+    const std::optional<QuantizedWeight> w = Widened(In(n, 1), DType::kFloat32);
+    if (!w || !IsZero(w->zeros)) return absl::OkStatus();
+    const std::optional<int64_t> depth = Type(w->elements).sizes->back().Constant();
+    if (!depth || *depth > kMostDepth) return absl::OkStatus();
+    for (ValueId read : {r->elements, r->scale, r->zero, w->elements, w->scales, w->zeros}) {
+      if (read.valid() && IsWritten(read)) return absl::OkStatus();
+    }
+    Emit e(g_, n);
+    const std::vector<Expr> sizes = e.Sizes(In(n, 0));
+    const Expr rows = Product(absl::MakeConstSpan(sizes).first(sizes.size() - 1)), columns = e.Sizes(w->elements)[0];
+    const ValueId bias = In(n, 2), flat = e.Reshape(r->elements, {rows, sizes.back()});
+    ValueId out = e.Op(absl::StrCat(op::kAtenNamespace, "_int_mm"), {flat, e.Transpose(w->elements, 0, 1)});
+    const auto weight_sums = [&] { return e.Op(absl::StrCat(op::kSmeltNamespace, "row_sums"), {w->elements}); };
+    const auto of_rows = [&](ValueId v) { return r->by_row ? e.Reshape(v, {rows, Expr(1)}) : e.Reshape(v, {Expr(1)}); };
+    if (r->zero.valid()) {
+      // Nothing says how large it is.
+      const ValueId wide_sums = e.Cast(weight_sums(), DType::kInt64);
+      const ValueId less = e.Mul(wide_sums, of_rows(e.Cast(r->zero, DType::kInt64)));
+      out = e.Sub(e.Cast(out, DType::kInt64), less);
+    } else if (r->known_zero != 0) {
+      const ValueId less = e.Op(op::kMulScalar, {weight_sums(), e.Const(r->known_zero)});
+      out = e.Sub(out, less);
+    }
+    out = e.Cast(out, DType::kFloat32);
+    out = r->scale.valid() ? e.Mul(out, of_rows(e.Cast(r->scale, DType::kFloat32))) : e.MulN(out, r->known_scale);
+    if (w->scales.valid()) out = e.Mul(out, e.Cast(w->scales, DType::kFloat32));
+    if (bias.valid() && g_.value(bias).type.IsTensor()) out = e.Add(out, bias);
+    std::vector<Expr> result(sizes.begin(), sizes.end() - 1);
+    result.push_back(columns);
+    out = e.View(out, result);
+    if (!e.ok()) return e.status();
+    return e.ReplaceNode({out});
+  }
+
   absl::Status Replace(NodeId n, ValueId rows, const std::optional<QuantizedWeight>& w, ValueId bias) {
     if (!w || !IsTensor(rows) || Type(rows).rank() < 1) return absl::OkStatus();
     for (ValueId read : {w->elements, w->scales, w->zeros}) {
@@ -334,7 +435,26 @@ class WeightFinder {
     return e.ReplaceNode({out});
   }
 
+  // The sums of the rows of a weight of int8, which torchao's products of uint8 take off, are the same in each call.
+  absl::Status ReplaceSums(NodeId n) {
+    const ValueId summed = In(n, 0), result = g_.node(n).outputs[0];
+    const ValueId base = Transposed(summed).valid() ? Transposed(summed) : summed;
+    if (!IsInt8Matrix(base) || BytesOf(base).empty() || IsWritten(base) || !IsTensor(result) ||
+        Type(result).dtype != DType::kInt32)
+      return absl::OkStatus();
+    const absl::StatusOr<OpCall> call = OpCall::Of(g_, n);
+    if (!call.ok()) return absl::OkStatus();
+    const absl::StatusOr<std::vector<int64_t>> dims = call->GetInts("dim");
+    const int64_t depth = base == summed ? 1 : 0;
+    if (!dims.ok() || dims->size() != 1 || ((*dims)[0] != depth && (*dims)[0] != depth - 2)) return absl::OkStatus();
+    Emit e(g_, n);
+    const ValueId sums = e.View(e.Op(absl::StrCat(op::kSmeltNamespace, "row_sums"), {base}), *Type(result).sizes);
+    if (!e.ok()) return e.status();
+    return e.ReplaceNode({sums});
+  }
+
   Graph& g_;
+  const OpName sum_ = OpName::Get(op::kSumDimIntList);
   const OpName linear_ = OpName::Get(absl::StrCat(op::kAtenNamespace, "linear"));
 };
 

@@ -205,6 +205,86 @@ TEST(Int8ProductTest, AWidenedTransposeInBfloat16IsMultipliedExactly) {
   }
 }
 
+// --- rows of bytes ---
+
+constexpr int64_t kByteRows = 40, kByteDepth = 512, kByteColumns = 24;
+double ByteOf(int64_t i) { return static_cast<double>(i * 37 % 251); }
+
+// Runs a linear layer of dequantized rows and a dequantized weight. `rows` are the lines that make %y of %x, and have
+// the scale and the zero point that `scale` and `zero` say.
+void ExpectProductsOfBytes(const std::string& inputs, const std::string& rows, const std::vector<Datum>& more,
+                           const std::function<double(int64_t)>& scale, const std::function<double(int64_t)>& zero) {
+  auto instance = InstanceOf(absl::StrCat("graph(%x : Byte(40, 512, strides=[512, 1]), ", R"(
+%q : Char(24, 512, strides=[512, 1]), %s : Float(24, strides=[1]), %b : Float(24, strides=[1]))",
+                                          inputs, R"():
+  %zero : int = prim::Constant[value=0]()
+  %high : int = prim::Constant[value=255]()
+  %low : int = prim::Constant[value=-128]()
+  %most : int = prim::Constant[value=127]()
+  %byte : int = prim::Constant[value=0]()
+  %char : int = prim::Constant[value=1]()
+  %float : int = prim::Constant[value=6]()
+  %n : NoneType = prim::Constant()
+  %w : Float(24, 512, strides=[512, 1]) = quantized_decomposed::dequantize_per_channel(%q, %s, %n, %zero, %low, %most, %char, %n)
+)",
+                                          rows, "  %r : Tensor = aten::linear(%y, %w, %b)\n  return (%r)\n"),
+                             "bytes");
+  ASSERT_TRUE(instance.ok()) << instance.status();
+  std::vector<Datum> args = {
+      Filled<uint8_t>(DType::kUInt8, {kByteRows, kByteDepth}, ByteOf),
+      Filled<int8_t>(DType::kInt8, {kByteColumns, kByteDepth}, WeightElement),
+      Filled<float>(DType::kFloat32, {kByteColumns}, ScaleOf),
+      Filled<float>(DType::kFloat32, {kByteColumns}, [](int64_t j) { return static_cast<double>(j); })};
+  args.insert(args.end(), more.begin(), more.end());
+  auto out = (*instance)->Run(args);
+  ASSERT_TRUE(out.ok()) << out.status();
+  ExpectMatrix((*out)[0].tensor(), kByteRows, kByteColumns, [&](int64_t i, int64_t j) {
+    double sum = 0;
+    for (int64_t k = 0; k < kByteDepth; ++k)
+      sum += (ByteOf(i * kByteDepth + k) - zero(i)) * WeightElement(j * kByteDepth + k);
+    // The scales are powers of two. The sum is rounded once, and so is the result.
+    return static_cast<float>(static_cast<float>(sum) * scale(i) * ScaleOf(j) + static_cast<double>(j));
+  });
+  // No step writes the rows as float32.
+  EXPECT_LT((*instance)->last_call().arena_bytes, kByteRows * kByteDepth * 4);
+}
+
+TEST(ByteProductTest, RowsOfAKnownScaleAreMultipliedAsBytes) {
+  for (const int zero : {0, 131}) {
+    ExpectProductsOfBytes(
+        "",
+        absl::StrCat("  %scale : float = prim::Constant[value=.25]()\n", "  %shift : int = prim::Constant[value=", zero,
+                     "]()\n", R"(
+  %y : Float(40, 512, strides=[512, 1]) = quantized_decomposed::dequantize_per_tensor(%x, %scale, %shift, %zero, %high, %byte, %n)
+)"),
+        {}, [](int64_t) { return .25; }, [&](int64_t) { return static_cast<double>(zero); });
+  }
+}
+
+// The sums with the zero point take more than 32 bits.
+TEST(ByteProductTest, RowsOfAScaleFromDataAreMultipliedAsBytesWhateverTheZeroPoint) {
+  for (const double zero : {7.0, 268435456.0}) {
+    ExpectProductsOfBytes(
+        ", %scale : Double(1, strides=[1]), %shift : Long(1, strides=[1])", R"(
+  %y : Float(40, 512, strides=[512, 1]) = quantized_decomposed::dequantize_per_tensor.tensor(%x, %scale, %shift, %zero, %high, %byte, %n)
+)",
+        {Filled<double>(DType::kFloat64, {1}, [](int64_t) { return .5; }),
+         Filled<int64_t>(DType::kInt64, {1}, [&](int64_t) { return zero; })},
+        [](int64_t) { return .5; }, [&](int64_t) { return zero; });
+  }
+}
+
+TEST(ByteProductTest, RowsOfAScaleEachAreMultipliedAsBytes) {
+  const auto scale = [](int64_t i) { return i % 3 == 0 ? .125 : 1; };
+  const auto zero = [](int64_t i) { return static_cast<double>(i % 5); };
+  ExpectProductsOfBytes(
+      ", %scale : Double(40, 1, strides=[1, 1]), %shift : Long(40, 1, strides=[1, 1])", R"(
+  %y : Float(40, 512, strides=[512, 1]) = quantized_decomposed::dequantize_per_token(%x, %scale, %shift, %zero, %high, %byte, %float)
+)",
+      {Filled<double>(DType::kFloat64, {kByteRows, 1}, scale), Filled<int64_t>(DType::kInt64, {kByteRows, 1}, zero)},
+      scale, zero);
+}
+
 TEST(PackedWeightTest, AWeightOfVaryingRowsIsPackedOnceAndOneOfASingleRowIsNot) {
   for (const bool varies : {true, false}) {
     auto graph = ParseModel(absl::StrCat("graph(%x : Float(", varies ? "s0" : "1", R"(, 96, strides=[96, 1]),

@@ -63,7 +63,7 @@ absl::StatusOr<Values> MatrixProduct(Call& c) {
   const Tensor a = c.args[first].tensor(), b = c.args[first + 1].tensor();
   const int rank = batched ? 3 : 2;
   if (a.rank() != rank || b.rank() != rank) return c.Error(absl::StrCat("the factors must be ", rank, "-D tensors"));
-  if (a.dtype() != b.dtype())
+  if (a.dtype() != b.dtype() && n != "aten::_int_mm")
     return c.Error(
         absl::StrCat("expected m1 and m2 to have the same dtype, but got: ", Name(a.dtype()), " != ", Name(b.dtype())));
   const int64_t batches = batched ? a.sizes()[0] : 1;

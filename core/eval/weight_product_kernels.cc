@@ -85,11 +85,24 @@ absl::StatusOr<Values> Int4Mm(Call& c) {
   return Values{EvalValue(out)};
 }
 
+// row_sums(weight [n, k] of int8): [n] of int32.
+absl::StatusOr<Values> RowSums(Call& c) {
+  const Tensor weight = c.T("weight");
+  SMELT_ASSIGN_OR_RETURN(Tensor out, OutputOf(c));
+  const std::vector<int64_t> elements = Read<int64_t>(weight);
+  const int64_t depth = weight.sizes()[1];
+  std::vector<int64_t> sums(out.NumElements(), 0);
+  for (size_t i = 0; i < elements.size(); ++i) sums[i / depth] += elements[i];
+  Write(out, sums);
+  return Values{EvalValue(out)};
+}
+
 }  // namespace
 
 void AddWeightProductKernels(KernelTable& t) {
   t["smelt::grouped_mm"] = GroupedMm;
   t["smelt::int8_mm"] = Int8Mm;
+  t["smelt::row_sums"] = RowSums;
   t["smelt::int4_mm"] = Int4Mm;
 }
 

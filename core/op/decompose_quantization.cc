@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
@@ -353,11 +354,41 @@ Values DequantizeGroups(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cast(e.Reshape(v, e.Sizes(call.arg(0).value)), out)};
 }
 
-// torchao::dequantize_affine(input, block_size, scale, zero_point?, input_dtype, quant_min?, quant_max?, output_dtype):
-// each block of the input has a scale and a zero point.
+// The blocks of torchao's operators, which have a scale and a zero point each: the dims of the input, some of them cut in
+// two, the dims of that shape within blocks, and its sizes with those dims of size 1.
+struct Blocks {
+  std::vector<Expr> split, reduced;
+  std::vector<int64_t> within;
+  std::vector<Expr> counts;  // the number of blocks along each dim of the input
+
+  static absl::StatusOr<Blocks> Of(const OpCall& call, const std::vector<Expr>& sizes) {
+    SMELT_ASSIGN_OR_RETURN(const std::vector<int64_t> blocks, call.GetInts("block_size"));
+    if (blocks.size() != sizes.size())
+      return call.Error(absl::StrCat("block_size has ", blocks.size(), " sizes for ", sizes.size(), " dims"));
+    Blocks b;
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      if (blocks[d] < 1) return call.Error("block_size must be positive");
+      const bool whole = sizes[d] == Expr(blocks[d]) || blocks[d] == 1;
+      if (!whole) {
+        const std::optional<int64_t> size = sizes[d].Constant();
+        if (!size) return call.Unsupported("blocks of a dynamic number of elements");
+        if (*size % blocks[d] != 0)
+          return call.Error(absl::StrCat("blocks of ", blocks[d], " do not divide a dim of size ", *size));
+        b.split.push_back(Expr(*size / blocks[d]));
+        b.reduced.push_back(b.split.back());
+      }
+      b.counts.push_back(!whole ? b.split.back() : blocks[d] == 1 ? sizes[d] : Expr(1));
+      if (blocks[d] != 1) b.within.push_back(static_cast<int64_t>(b.split.size()));
+      b.split.push_back(whole ? sizes[d] : Expr(blocks[d]));
+      b.reduced.push_back(blocks[d] == 1 ? sizes[d] : Expr(1));
+    }
+    return b;
+  }
+};
+
+// torchao::dequantize_affine(input, block_size, scale, zero_point?, input_dtype, quant_min?, quant_max?, output_dtype)
 Values DequantizeAffine(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(DType out, DequantizedDType(call, "output_dtype"));
-  SMELT_ASSIGN_OR_RETURN(const std::vector<int64_t> blocks, call.GetInts("block_size"));
   const ValueId input = call.arg(0).value, scale = TensorArg(call, "scale"), zero = TensorArg(call, "zero_point");
   const std::optional<DType> says = call.GetDType("input_dtype");
   if (!IsIntegral(e.DTypeOf(input))) return call.Unsupported("an input that is not of integers");
@@ -365,27 +396,106 @@ Values DequantizeAffine(Emit& e, const OpCall& call) {
   if (says && *says != e.DTypeOf(input))
     return call.Error(absl::StrCat("the input must be ", Name(*says), ", as its dtype says"));
   const std::vector<Expr> sizes = e.Sizes(input);
-  if (blocks.size() != sizes.size())
-    return call.Error(absl::StrCat("block_size has ", blocks.size(), " sizes for ", sizes.size(), " dims"));
-  std::vector<Expr> split, reduced;
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    if (blocks[d] < 1) return call.Error("block_size must be positive");
-    if (sizes[d] != Expr(blocks[d]) && blocks[d] > 1) {
-      const std::optional<int64_t> size = sizes[d].Constant();
-      if (!size) return call.Unsupported("blocks of a dynamic number of elements");
-      if (*size % blocks[d] != 0)
-        return call.Error(absl::StrCat("blocks of ", blocks[d], " do not divide a dim of size ", *size));
-      split.insert(split.end(), {Expr(*size / blocks[d]), Expr(blocks[d])});
-      reduced.insert(reduced.end(), {Expr(*size / blocks[d]), Expr(1)});
+  SMELT_ASSIGN_OR_RETURN(const Blocks blocks, Blocks::Of(call, sizes));
+  ValueId v = e.Cast(e.View(input, blocks.split), out);
+  if (zero.valid()) v = e.Sub(v, e.Cast(e.View(zero, blocks.reduced), out));
+  v = e.Mul(v, e.View(scale, blocks.reduced));
+  return std::vector<ValueId>{e.Cast(e.View(v, sizes), out)};
+}
+
+// Returns quant_min and quant_max of torchao's operators: by default those of the dtype.
+absl::StatusOr<std::pair<int64_t, int64_t>> AffineRange(const OpCall& call, absl::string_view dtype) {
+  const std::optional<DType> t = call.GetDType(dtype);
+  if (t != DType::kUInt8 && t != DType::kInt8 && t != DType::kInt16 && t != DType::kInt32)
+    return call.Unsupported("quantized numbers that are not uint8, int8, int16 or int32");
+  auto [low, high] = Bounds(*t);
+  if (!call.IsNone("quant_min")) {
+    SMELT_ASSIGN_OR_RETURN(const int64_t given, call.GetInt("quant_min"));
+    if (given < low) return call.Error("quant_min must be in the range of the dtype");
+    low = given;
+  }
+  if (!call.IsNone("quant_max")) {
+    SMELT_ASSIGN_OR_RETURN(const int64_t given, call.GetInt("quant_max"));
+    if (given > high) return call.Error("quant_max must be in the range of the dtype");
+    high = given;
+  }
+  if (low >= high) return call.Error("quant_min must be below quant_max");
+  return std::pair(low, high);
+}
+
+absl::Status CheckAffineInput(Emit& e, const OpCall& call) {
+  return OpMathType(e.DTypeOf(call.arg(0).value)) == DType::kFloat32
+             ? absl::OkStatus()
+             : call.Error("the input must be float32, float16 or bfloat16");
+}
+
+// torchao::quantize_affine(input, block_size, scale, zero_point?, output_dtype, quant_min?, quant_max?)
+Values QuantizeAffine(Emit& e, const OpCall& call) {
+  SMELT_RETURN_IF_ERROR(CheckAffineInput(e, call));
+  const ValueId input = call.arg(0).value, scale = TensorArg(call, "scale"), zero = TensorArg(call, "zero_point");
+  if (!zero.valid()) return call.Error("a zero point is needed");
+  SMELT_ASSIGN_OR_RETURN(const auto range, AffineRange(call, "output_dtype"));
+  const std::vector<Expr> sizes = e.Sizes(input);
+  SMELT_ASSIGN_OR_RETURN(const Blocks blocks, Blocks::Of(call, sizes));
+  const ValueId inverse = Reciprocal(e, e.View(scale, blocks.reduced));
+  ValueId v = Round(e, e.Mul(e.View(input, blocks.split), inverse));
+  v = e.Add(v, e.View(zero, blocks.reduced));
+  const ValueId clamped = e.Op("aten::clamp", {v, e.Const(range.first), e.Const(range.second)});
+  return std::vector<ValueId>{e.Cast(e.View(clamped, sizes), *call.GetDType("output_dtype"))};
+}
+
+// torchao::choose_qparams_affine(input, mapping_type, block_size, target_dtype, quant_min?, quant_max?, eps?,
+// scale_dtype?, zero_point_dtype?, keepdim): a scale and a zero point of each block.
+Values ChooseAffineParams(Emit& e, const OpCall& call) {
+  if (!call.arg(0).IsTensor()) return call.Error("an input is needed");
+  SMELT_RETURN_IF_ERROR(CheckAffineInput(e, call));
+  const ValueId input = call.arg(0).value;
+  const DType t = e.DTypeOf(input);
+  SMELT_ASSIGN_OR_RETURN(const std::string mapping, call.GetString("mapping_type"));
+  SMELT_ASSIGN_OR_RETURN(const auto range, AffineRange(call, "target_dtype"));
+  const auto [low, high] = range;
+  SMELT_ASSIGN_OR_RETURN(const bool keepdim, call.GetBoolOr("keepdim", false));
+  double eps = t == DType::kFloat16 ? 0x1p-14 : 0x1p-126;  // the smallest normal number
+  if (!call.IsNone("eps")) {
+    SMELT_ASSIGN_OR_RETURN(eps, call.GetDouble("eps"));
+  }
+  SMELT_ASSIGN_OR_RETURN(const Blocks blocks, Blocks::Of(call, e.Sizes(input)));
+  if (blocks.within.empty()) return call.Unsupported("blocks of one element");
+  const ValueId split = e.View(input, blocks.split);
+  ValueId least = e.Op("aten::amin", {split, e.Dims(blocks.within), e.Const(true)});
+  ValueId most = e.Amax(split, blocks.within, true);
+  if (!e.ok()) return e.status();
+  least = e.Op("aten::minimum", {least, e.Fill(least, 0)});
+  most = e.Op("aten::maximum", {most, e.Fill(most, 0)});
+  const auto at_least_eps = [&](ValueId scale) { return e.Op("aten::clamp", {scale, e.Const(eps), e.None()}); };
+  ValueId scale, zero;
+  if (mapping == "ASYMMETRIC") {
+    scale = at_least_eps(e.DivN(e.Sub(most, least), static_cast<double>(high - low)));
+    zero = e.Op("aten::rsub.Scalar", {Round(e, e.Div(least, scale)), e.Const(low), e.Const(int64_t{1})});
+    zero = e.Op("aten::clamp", {zero, e.Const(low), e.Const(high)});
+  } else {
+    if (mapping == "SYMMETRIC") {
+      scale = e.DivN(e.Op("aten::maximum", {e.Neg(least), most}), static_cast<double>(high - low) / 2);
+    } else if (mapping == "SYMMETRIC_NO_CLIPPING_ERR") {
+      const ValueId down = e.DivN(least, static_cast<double>(low)), up = e.DivN(most, static_cast<double>(high));
+      scale = e.Where(e.Op("aten::gt.Tensor", {down, up}), down, up);
     } else {
-      split.push_back(sizes[d]);
-      reduced.push_back(blocks[d] == 1 ? sizes[d] : Expr(1));
+      return call.Error(absl::StrCat("there is no mapping type ", mapping));
+    }
+    scale = at_least_eps(scale);
+    zero = e.Full(t, blocks.reduced, static_cast<double>((high + low + 1) / 2));
+  }
+  std::vector<Expr> sizes = blocks.counts;
+  if (!keepdim) {  // the dims within blocks are gone
+    sizes.clear();
+    for (size_t d = 0; d < blocks.split.size(); ++d) {
+      if (!absl::c_linear_search(blocks.within, static_cast<int64_t>(d))) sizes.push_back(blocks.split[d]);
     }
   }
-  ValueId v = e.Cast(e.View(input, split), out);
-  if (zero.valid()) v = e.Sub(v, e.Cast(e.View(zero, reduced), out));
-  v = e.Mul(v, e.View(scale, reduced));
-  return std::vector<ValueId>{e.Cast(e.View(v, sizes), out)};
+  const auto result = [&](ValueId v, absl::string_view dtype) {
+    return e.Cast(e.View(v, sizes), call.GetDType(dtype).value_or(t));
+  };
+  return std::vector<ValueId>{result(scale, "scale_dtype"), result(zero, "zero_point_dtype")};
 }
 
 // choose_qparams.tensor and choose_qparams_symmetric.tensor(input, quant_min, quant_max, eps, dtype): a float64 scale
@@ -480,6 +590,8 @@ void AddQuantizationRules(DecompositionTable& t) {
   add("quantize_per_channel_group", QuantizeGroups);
   add("dequantize_per_channel_group", DequantizeGroups);
   t["torchao::dequantize_affine"] = DequantizeAffine;
+  t["torchao::quantize_affine"] = QuantizeAffine;
+  t["torchao::choose_qparams_affine"] = ChooseAffineParams;
   add("choose_qparams", ChooseParams);
   add("choose_qparams_symmetric", ChooseParams);
   add("choose_qparams_per_token", ChooseTokenParams);

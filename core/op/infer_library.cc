@@ -58,12 +58,13 @@ absl::Status Mm(Ctx& c) {
   return absl::OkStatus();
 }
 
-// _int_mm(self, mat2): int8 by int8 gives int32.
+// _int_mm(self, mat2): int8 or uint8 by int8 gives int32.
 absl::Status IntMm(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType a, TensorArgument(c, 0));
   SMELT_ASSIGN_OR_RETURN(TensorType b, TensorArgument(c, 1));
   if (a.rank() != 2 || b.rank() != 2) return c.call.Error("both operands must have 2 dims");
-  if (*a.dtype != DType::kInt8 || *b.dtype != DType::kInt8) return c.call.Unsupported("operands that are not int8");
+  if ((*a.dtype != DType::kInt8 && *a.dtype != DType::kUInt8) || *b.dtype != DType::kInt8)
+    return c.call.Unsupported("operands other than int8 or uint8 by int8");
   SMELT_RETURN_IF_ERROR(MatchInner(c, (*a.sizes)[1], (*b.sizes)[0]));
   c.Add(DType::kInt32, {(*a.sizes)[0], (*b.sizes)[1]});
   return absl::OkStatus();

@@ -49,6 +49,14 @@ absl::Status Int8Mm(Ctx& c) {
   return absl::OkStatus();
 }
 
+// row_sums(weight [n, k] of int8): [n] of int32.
+absl::Status RowSums(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(const TensorType weight, TensorArgument(c, 0));
+  if (weight.rank() != 2 || weight.dtype != DType::kInt8) return c.call.Error("a matrix of int8 is expected");
+  c.Add(DType::kInt32, {(*weight.sizes)[0]});
+  return absl::OkStatus();
+}
+
 // int4_mm(rows [m, k], weight [n, k] or [n, k / 2], scales [n, groups], zeros as scales, form): [m, n].
 absl::Status Int4Mm(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(const TensorType rows, TensorArgument(c, 0));
@@ -80,6 +88,7 @@ absl::Status Int4Mm(Ctx& c) {
 void AddWeightProductTypeRules(RuleTable& r) {
   r["smelt::grouped_mm"] = GroupedMm;
   r["smelt::int8_mm"] = Int8Mm;
+  r["smelt::row_sums"] = RowSums;
   r["smelt::int4_mm"] = Int4Mm;
 }
 

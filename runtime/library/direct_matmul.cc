@@ -81,8 +81,8 @@ void SumRows(const MatmulProblem& p, int64_t rows, const T* a, const T* b, Acc* 
 }
 
 // In int32, dense.
-const uint32_t* Widened(ScratchUse use, const int8_t* from, int64_t rows, int64_t columns, int64_t row,
-                        int64_t column) {
+template <typename T>
+const uint32_t* Widened(ScratchUse use, const T* from, int64_t rows, int64_t columns, int64_t row, int64_t column) {
   auto* to = reinterpret_cast<uint32_t*>(Scratch::Get(use, rows * columns * static_cast<int64_t>(sizeof(uint32_t))));
   AtBestLevel([&]() SMELT_ALWAYS_INLINE {
     for (int64_t i = 0; i < rows; ++i) {
@@ -90,6 +90,27 @@ const uint32_t* Widened(ScratchUse use, const int8_t* from, int64_t rows, int64_
     }
   });
   return to;
+}
+
+// c[m, n] = a[m, k] @ b in int32, of bytes.
+template <typename A, typename B>
+void ProductOfBytes(const MatmulProblem& p, int64_t m, const A* a, const B* b, char* c) {
+  const uint32_t* left = Widened(ScratchUse::kA, a, m, p.k, p.a.row_stride, p.a.col_stride);
+  // In the operand's order: in columns, if it has that order.
+  const bool columns = p.b.row_stride == 1;
+  const uint32_t* right = columns ? Widened(ScratchUse::kWeights, b, p.n, p.k, p.b.col_stride, 1)
+                                  : Widened(ScratchUse::kWeights, b, p.k, p.n, p.b.row_stride, p.b.col_stride);
+  auto* to = reinterpret_cast<uint32_t*>(c);
+  if (p.c.col_stride == 1) {
+    Gemm(m, p.n, p.k, left, p.k, 1, right, columns ? 1 : p.n, columns ? p.k : 1, to, p.c.row_stride);
+    return;
+  }
+  auto* sums =
+      reinterpret_cast<uint32_t*>(Scratch::Get(ScratchUse::kC, m * p.n * static_cast<int64_t>(sizeof(uint32_t))));
+  Gemm(m, p.n, p.k, left, p.k, 1, right, columns ? 1 : p.n, columns ? p.k : 1, sums, p.n);
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < p.n; ++j) to[i * p.c.row_stride + j * p.c.col_stride] = sums[i * p.n + j];
+  }
 }
 
 template <typename T, typename Acc, typename Out>
@@ -101,15 +122,8 @@ void DirectProduct(const MatmulProblem& p, int64_t m, const T* a, const T* b, Ou
     }
   }
   if constexpr (std::is_same_v<T, int8_t>) {
-    if (bias == nullptr && p.alpha == 1 && p.c.col_stride == 1 && m > kFewRows) {
-      const uint32_t* left = Widened(ScratchUse::kA, a, m, p.k, p.a.row_stride, p.a.col_stride);
-      // In the operand's order: in columns, if it has that order.
-      const bool columns = p.b.row_stride == 1;
-      const uint32_t* right = columns ? Widened(ScratchUse::kWeights, b, p.n, p.k, p.b.col_stride, 1)
-                                      : Widened(ScratchUse::kWeights, b, p.k, p.n, p.b.row_stride, p.b.col_stride);
-      Gemm(m, p.n, p.k, left, p.k, 1, right, columns ? 1 : p.n, columns ? p.k : 1, c, p.c.row_stride);
-      return;
-    }
+    if (bias == nullptr && p.alpha == 1 && p.c.col_stride == 1 && m > kFewRows)
+      return ProductOfBytes(p, m, a, b, reinterpret_cast<char*>(c));
   }
   Acc* sums = reinterpret_cast<Acc*>(
       Scratch::Get(ScratchUse::kC, std::min(kBlock, m) * p.n * static_cast<int64_t>(sizeof(Acc))));
@@ -143,6 +157,11 @@ class DirectMatmul : public PreparedOp {
   }
   absl::Status Run(const LibraryContext& context, absl::Span<char* const> inputs,
                    absl::Span<char* const> outputs) const override {
+    if (p_.dtype != p_.b_dtype) {
+      if (p_.has_bias || p_.alpha != 1) return absl::UnimplementedError("matmul of uint8 and int8, scaled or added to");
+      return p_.dtype == DType::kUInt8 ? Bytes<uint8_t, int8_t>(context, inputs, outputs)
+                                       : Bytes<int8_t, uint8_t>(context, inputs, outputs);
+    }
     switch (p_.dtype) {
       case DType::kFloat64:
         return Typed<double, double>(context, inputs, outputs);
@@ -181,6 +200,21 @@ class DirectMatmul : public PreparedOp {
           p_, std::min(step_, p_.m - row), a + p_.BatchOffset(p_.a_batch, batch) + row * p_.a.row_stride,
           b + p_.BatchOffset(p_.b_batch, batch), c + p_.BatchOffset(p_.c_batch, batch) + row * p_.c.row_stride,
           bias == nullptr ? nullptr : bias + p_.BatchOffset(p_.bias_batch, batch) + row * p_.bias_row);
+    });
+    return absl::OkStatus();
+  }
+
+  // Products of operands of which one is uint8 and the other int8.
+  template <typename A, typename B>
+  absl::Status Bytes(const LibraryContext& context, absl::Span<char* const> inputs,
+                     absl::Span<char* const> outputs) const {
+    const char *a = inputs[p_.swapped ? 1 : 0], *b = inputs[p_.swapped ? 0 : 1];
+    context.For(p_.batches * tiles_, [&](int64_t i) {
+      const int64_t batch = i / tiles_, row = i % tiles_ * step_;
+      ProductOfBytes(p_, std::min(step_, p_.m - row),
+                     reinterpret_cast<const A*>(a) + p_.BatchOffset(p_.a_batch, batch) + row * p_.a.row_stride,
+                     reinterpret_cast<const B*>(b) + p_.BatchOffset(p_.b_batch, batch),
+                     outputs[0] + (p_.BatchOffset(p_.c_batch, batch) + row * p_.c.row_stride) * 4);
     });
     return absl::OkStatus();
   }

@@ -49,6 +49,8 @@ inline dnnl::memory::data_type DnnlType(DType t) {
       return dnnl::memory::data_type::bf16;
     case DType::kInt8:
       return dnnl::memory::data_type::s8;
+    case DType::kUInt8:
+      return dnnl::memory::data_type::u8;
     case DType::kInt32:
       return dnnl::memory::data_type::s32;
     default:

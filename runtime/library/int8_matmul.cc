@@ -222,7 +222,64 @@ class Int8Matmul : public PreparedOp {
   std::shared_ptr<const PreparedOp> product_;  // of rows and widened columns; null: they are few
 };
 
+// The sum of each row of a matrix of int8: of a constant one it is computed when the op is prepared.
+class RowSums : public PreparedOp {
+ public:
+  static MakeResult Make(const LibraryRequest& r, PackedWeights* packed) {
+    auto op = std::unique_ptr<RowSums>(new RowSums(r.inputs[0], r.outputs[0]));
+    const OperandShape& w = r.inputs[0];
+    if (w.constant == nullptr || w.NumElements() == 0) return op;
+    SMELT_ASSIGN_OR_RETURN(op->known_, packed->Get(PackedWeights::SourceOf(w.constant, w.sizes, w.strides, 1),
+                                                   absl::StrCat("sums of the rows of ", w.sizes[0], "x", w.sizes[1],
+                                                                " by ", w.strides[0], ",", w.strides[1]),
+                                                   w.sizes[0] * static_cast<int64_t>(sizeof(int32_t)), [&](char* to) {
+                                                     op->Sum(w.constant, to, 1);
+                                                     return absl::OkStatus();
+                                                   }));
+    return op;
+  }
+
+  absl::Status Run(const LibraryContext&, absl::Span<char* const> inputs,
+                   absl::Span<char* const> outputs) const override {
+    if (known_ == nullptr) {
+      Sum(inputs[0], outputs[0], out_.strides[0]);
+      return absl::OkStatus();
+    }
+    const int64_t dense = 1;
+    CopyStrided(outputs[0], out_.strides, known_.get(), {&dense, 1}, out_.sizes, sizeof(int32_t));
+    return absl::OkStatus();
+  }
+
+ private:
+  RowSums(OperandShape weight, OperandShape out) : weight_(std::move(weight)), out_(std::move(out)) {}
+
+  void Sum(const char* weight, char* to, int64_t step) const {
+    const auto* w = reinterpret_cast<const int8_t*>(weight);
+    AtBestLevel([&]() SMELT_ALWAYS_INLINE {
+      for (int64_t i = 0; i < weight_.sizes[0]; ++i) {
+        uint32_t sum = 0;  // it wraps, as PyTorch's does
+        for (int64_t j = 0; j < weight_.sizes[1]; ++j)
+          sum += static_cast<uint32_t>(w[i * weight_.strides[0] + j * weight_.strides[1]]);
+        reinterpret_cast<uint32_t*>(to)[i * step] = sum;
+      }
+    });
+  }
+
+  const OperandShape weight_, out_;
+  std::shared_ptr<const char> known_;
+};
+
 }  // namespace
+
+MakeResult MakeRowSums(const LibraryRequest& r, PackedWeights* packed) {
+  SMELT_RETURN_IF_ERROR(CheckArity(r, 1, 1, 1, 1, 0));
+  const OperandShape &weight = r.inputs[0], &out = r.outputs[0];
+  if (weight.rank() != 2 || out.rank() != 1 || weight.sizes[0] != out.sizes[0])
+    return absl::InvalidArgumentError("row_sums: the operands do not fit each other");
+  if (weight.dtype != DType::kInt8 || out.dtype != DType::kInt32)
+    return absl::UnimplementedError(absl::StrCat("row_sums of ", Name(weight.dtype), " in ", Name(out.dtype)));
+  return RowSums::Make(r, packed);
+}
 
 MakeResult MakeInt8Matmul(const LibraryRequest& r, PackedWeights* packed) {
   SMELT_RETURN_IF_ERROR(CheckArity(r, 3, 3, 1, 1, 0));

@@ -29,6 +29,7 @@ constexpr LibraryEntry kOps[] = {
     {"eigh", library_internal::MakeOrthogonal},
     {"grouped_mm", library_internal::MakeGroupedMatmul},
     {"int8_mm", library_internal::MakeInt8Matmul},
+    {"row_sums", library_internal::MakeRowSums},
     {"int4_mm", library_internal::MakeInt4Matmul},
 };
 

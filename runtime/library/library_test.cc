@@ -161,13 +161,18 @@ TEST(IntegerMatmulTest, ProductsWrap) {
 
 // The smallest number alone is tested too: pairs of such products do not fit in 16 bits, nor do their sums in a
 // float32's mantissa.
-TEST(IntegerMatmulTest, OfInt8TheResultMayBeInt32AndIsExact) {
+class ByteMatmulTest : public ::testing::TestWithParam<DType> {};
+INSTANTIATE_TEST_SUITE_P(LeftOperands, ByteMatmulTest, ::testing::Values(DType::kInt8, DType::kUInt8),
+                         [](const auto& info) { return std::string(Name(info.param)); });
+
+TEST_P(ByteMatmulTest, OfInt8TheResultMayBeInt32AndIsExact) {
   static auto* const constants = new std::vector<Tensor>;  // outlive the library
+  const double most = GetParam() == DType::kUInt8 ? 255 : -128;
   for (auto [m, k, n] : {std::tuple{1, 77, 50}, {3, 4096, 70}, {17, 19, 23}, {64, 1200, 48}, {40, 5, 1}}) {
     for (const bool extreme : {false, true}) {
       for (int layout = 0; layout < 4 * 4 * 4; ++layout) {
         const auto any = [&] { return extreme ? -128.0 : static_cast<double>(static_cast<int64_t>(Random() * 63)); };
-        const Tensor a = Fill(Matrix(DType::kInt8, m, k, layout % 4), any);
+        const Tensor a = Fill(Matrix(GetParam(), m, k, layout % 4), [&] { return extreme ? most : std::abs(any()); });
         const Tensor b = Fill(Matrix(DType::kInt8, k, n, layout / 4 % 4), any);
         constants->push_back(b);
         const Tensor c = Matrix(DType::kInt32, m, n, layout / 16);
@@ -346,11 +351,6 @@ TEST(MatmulTest, ProductsOfAnyNumberOfRowsShareOnePackedWeight) {
   }
 }
 
-TEST(MatmulTest, TilesOfAProductOfHalvesShareTheirPackedWeights) {
-  const Tensor weight = Fill(Matrix(DType::kBFloat16, 512, 512, 1));
-  Library library;
-  // Few rows are cut by columns, many by rows.
-  for (const int64_t least : {20, 64}) {
 TEST(MatmulTest, OneRowReadsTheFormThatOtherNumbersOfRowsPack) {
   const Tensor weight = Fill(Matrix(DType::kFloat32, 300, 200, 1));
   int packings = 0;
@@ -378,6 +378,11 @@ TEST(MatmulTest, OneRowReadsTheFormThatOtherNumbersOfRowsPack) {
   EXPECT_EQ(other.packed_bytes(), 0);
 }
 
+TEST(MatmulTest, TilesOfAProductOfHalvesShareTheirPackedWeights) {
+  const Tensor weight = Fill(Matrix(DType::kBFloat16, 512, 512, 1));
+  Library library;
+  // Few rows are cut by columns, many by rows.
+  for (const int64_t least : {20, 64}) {
     ASSERT_TRUE(library.Prepare(ProductOf(DType::kBFloat16, least, weight)).ok());
     const int64_t packed = library.packed_bytes();
     for (const int64_t rows : {least + 7, 2 * least, 3 * least}) {

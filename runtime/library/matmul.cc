@@ -79,7 +79,8 @@ constexpr Implementation<Call> kProducts[] = {
      [](const Call& c) -> const char* {
        const DType t = c.p.dtype;
        if (t == DType::kFloat32 || t == DType::kFloat16 || t == DType::kBFloat16) return nullptr;
-       if (t != DType::kInt8 || c.p.out_dtype != DType::kInt32) return "it is neither floating point nor int8 to int32";
+       if (!MultipliesBytes(c.p)) return "it is neither floating point nor int8 to int32";
+       if (c.p.b_dtype != DType::kInt8) return "oneDNN has no product with a right operand of uint8";
        return HasExactInt8(c.p) ? nullptr : "oneDNN on this machine does not add such products of int8 exactly";
      },
      MakeTiles},

@@ -78,11 +78,14 @@ absl::StatusOr<MatmulProblem> UnderstandMatmul(const LibraryRequest& r) {
   };
   if (a.rank() < 2 || a.rank() != b.rank() || a.rank() != c.rank())
     return bad("the ranks must be equal and at least 2");
-  const bool widens = (c.dtype == DType::kFloat32 && (a.dtype == DType::kBFloat16 || a.dtype == DType::kFloat16)) ||
-                      (c.dtype == DType::kInt32 && a.dtype == DType::kInt8);
-  if (a.dtype != b.dtype || (a.dtype != c.dtype && !widens)) return bad("the dtypes differ");
+  const bool bytes =
+      c.dtype == DType::kInt32 && (a.dtype == DType::kInt8 || a.dtype == DType::kUInt8) && b.dtype == DType::kInt8;
+  const bool widens =
+      bytes || (c.dtype == DType::kFloat32 && (a.dtype == DType::kBFloat16 || a.dtype == DType::kFloat16));
+  if ((a.dtype != b.dtype && !bytes) || (a.dtype != c.dtype && !widens)) return bad("the dtypes differ");
   MatmulProblem p;
   p.dtype = a.dtype;
+  p.b_dtype = b.dtype;
   p.out_dtype = c.dtype;
   const int rank = a.rank();
   p.m = c.sizes[rank - 2];
@@ -137,6 +140,7 @@ absl::StatusOr<MatmulProblem> UnderstandMatmul(const LibraryRequest& r) {
   const bool few_columns = p.n <= kGemvRows && p.m > kGemvRows && p.c.rows > 1;
   if ((!p.c.RowMajor() && p.c.ColMajor()) || few_columns) {
     std::swap(p.m, p.n);
+    std::swap(p.dtype, p.b_dtype);
     const Matrix a_before = p.a;
     p.a = p.b.Transposed();
     p.b = a_before.Transposed();
@@ -144,10 +148,10 @@ absl::StatusOr<MatmulProblem> UnderstandMatmul(const LibraryRequest& r) {
     std::swap(p.a_batch, p.b_batch);
     std::swap(p.bias_row, p.bias_col);
     p.b_constant = AllZero(p.b_batch) ? a.constant : nullptr;
+    p.b_serves_all_rows = a.serves_all_rows;
     p.swapped = true;
   }
   return p;
 }
-    p.b_serves_all_rows = a.serves_all_rows;
 
 }  // namespace smelt::library_internal

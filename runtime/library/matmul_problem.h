@@ -34,7 +34,8 @@ struct Matrix {
 };
 
 struct MatmulProblem {
-  DType dtype = DType::kFloat32;      // of a and b
+  DType dtype = DType::kFloat32;      // of a, and of b except in products of bytes
+  DType b_dtype = DType::kFloat32;    // int8 or uint8 if a is; else that of a
   DType out_dtype = DType::kFloat32;  // of c and the bias
   int64_t m = 0, n = 0, k = 0;
   Matrix a, b, c;
@@ -70,10 +71,13 @@ inline bool IsSmallMatmul(const MatmulProblem& p) {
   return p.m <= kSmall && p.n <= kSmall && p.k <= kSmall / (p.m * p.n);
 }
 
+// Returns whether it adds products of int8 and of int8 or uint8 in int32.
+inline bool MultipliesBytes(const MatmulProblem& p) { return p.out_dtype == DType::kInt32 && ItemSize(p.dtype) == 1; }
+
 // Computes rows of the result one by one, for any dtype.
 MakeResult MakeDirectMatmul(MatmulProblem p);
 // Computes tiles with oneDNN, and a few rows and packed weights with our own loops, for float32, bfloat16, float16, and
-// int8 with results in int32. `dense` says whether the result is dense.
+// int8 or uint8 by int8 with results in int32. `dense` says whether the result is dense.
 MakeResult MakeTiledMatmul(MatmulProblem p, bool dense, PackedWeights* packed);
 // Returns whether this machine adds products of int8 in 32 bits: pairs of them do not fit in 16.
 bool HasExactInt8(const MatmulProblem& p);

@@ -102,7 +102,7 @@ class TiledMatmul : public PreparedOp {
   absl::Status Plan(PackedWeights* packed) {
     MatmulProblem& p = p_;
     const int item = ItemSize(p.dtype);
-    const bool integers = p.dtype == DType::kInt8;
+    const bool integers = MultipliesBytes(p);
     gemv_ = !integers && (p.m <= MostGemvRows() || (p.dtype != DType::kFloat32 && IsSmallMatmul(p))) &&
             (p.b.RowMajor() || p.b.ColMajor());
     if (gemv_) {
@@ -122,6 +122,7 @@ class TiledMatmul : public PreparedOp {
     native_ = p.dtype == DType::kFloat32 || integers ||
               (!own_ && p.dtype == DType::kBFloat16 && p.k % 2 == 0 && CpuHas("avx512bw") && CpuHas("avx512vl"));
     compute_ = native_ ? p.dtype : DType::kFloat32;
+    compute_b_ = native_ ? p.b_dtype : DType::kFloat32;
     dense_a_ = !native_ || !(p.a.RowMajor() || p.a.ColMajor());
     dense_b_ = !native_ || !(p.b.RowMajor() || p.b.ColMajor());
     // A bias that is one row is passed along; any other bias is added to the result. So is everything that must be
@@ -206,8 +207,8 @@ class TiledMatmul : public PreparedOp {
   }
   // The part of a packed form's name that says which elements it holds.
   std::string NameOfPart(int64_t n0, int64_t n) const {
-    return absl::StrCat(p_.k, "x", n, " from ", n0, " by ", p_.b.row_stride, ",", p_.b.col_stride, " ", Name(p_.dtype),
-                        " ");
+    return absl::StrCat(p_.k, "x", n, " from ", n0, " by ", p_.b.row_stride, ",", p_.b.col_stride, " ",
+                        Name(p_.b_dtype), " ");
   }
 
   // With few rows, tiles are whole panels, and only some rows each if there are too few panels. With many, they are
@@ -294,8 +295,8 @@ class TiledMatmul : public PreparedOp {
     if (t.primitive < 0) {
       auto made = TryMakeDnnl([&] {
         const memory::desc a = DescOf(PlaceA(t), compute_), c = DescOf(PlaceC(t), result_);
-        const memory::desc b =
-            pack ? memory::desc({p_.k, t.n}, DnnlType(compute_), memory::format_tag::any) : DescOf(PlaceB(t), compute_);
+        const memory::desc b = pack ? memory::desc({p_.k, t.n}, DnnlType(compute_b_), memory::format_tag::any)
+                                    : DescOf(PlaceB(t), compute_b_);
         memory::desc bias;
         if (library_bias_) bias = memory::desc({1, t.n}, DnnlType(p_.out_dtype), memory::format_tag::ab);
         const dnnl::matmul::desc d = library_bias_ ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
@@ -325,19 +326,19 @@ class TiledMatmul : public PreparedOp {
     const Matrix slice{p_.k, t.n, p_.b.row_stride, p_.b.col_stride};
     Matrix place = PlaceB(t);
     AlignedBuffer copy;
-    if (!native_ || compute_ == DType::kInt8) {
-      copy = AllocateAligned(p_.k * t.n * ItemSize(compute_));
+    if (!native_ || compute_b_ == DType::kInt8) {
+      copy = AllocateAligned(p_.k * t.n * ItemSize(compute_b_));
       if (copy == nullptr) return absl::ResourceExhaustedError("no memory for packed weights");
       if (native_) {
         place = Matrix{p_.k, t.n, t.n, 1};
-        Dense(slice, compute_, from, copy.get());
+        Dense(slice, compute_b_, from, copy.get());
       } else {
         Gather(slice, p_.dtype, from, reinterpret_cast<float*>(copy.get()));
       }
       from = copy.get();
     }
     const auto packed = TryMakeDnnl([&] {
-      memory src(DescOf(place, compute_), CpuEngine(), const_cast<char*>(from));
+      memory src(DescOf(place, compute_b_), CpuEngine(), const_cast<char*>(from));
       memory dst(want, CpuEngine(), to);
       dnnl::reorder(src, dst).execute(ThreadStream(), src, dst);
       ThreadStream().wait();
@@ -460,8 +461,9 @@ class TiledMatmul : public PreparedOp {
   int64_t part_unit_ = 0;
   bool own_ = false;  // by Gemm, as there is no oneDNN
   bool native_ = true;
-  DType compute_ = DType::kFloat32;  // what the library reads
-  DType result_ = DType::kFloat32;   // what it writes
+  DType compute_ = DType::kFloat32;    // what the library reads of a
+  DType compute_b_ = DType::kFloat32;  // and of b
+  DType result_ = DType::kFloat32;     // what it writes
   bool dense_a_ = false, dense_b_ = false, dense_c_ = false;
   bool library_bias_ = false, after_ = false;
   std::shared_ptr<const char> panels_;  // a constant right operand, for GemmPacked
