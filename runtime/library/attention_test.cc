@@ -1,6 +1,7 @@
 // The library's attention against the formula, computed in double row by row.
 #include <cmath>
 #include <cstdint>
+#include <fstream>
 #include <limits>
 #include <string>
 #include <vector>
@@ -251,6 +252,24 @@ TEST(AttentionTest, TilesThatTheMaskExcludesAreNotRead) {
     ASSERT_TRUE(run.ok()) << run;
     for (float y : out) EXPECT_NEAR(y, 0.25, 1e-6);
   }
+}
+
+// Returns the most memory that this process has had, in kilobytes.
+int64_t PeakKilobytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("VmHWM:", 0) == 0) return std::stoll(line.substr(6));
+  }
+  return -1;
+}
+
+TEST(AttentionTest, MemoryDoesNotGrowWithTheProductOfQueriesAndKeys) {
+  constexpr int64_t kRows = 4096, kKeys = 16384, kScores = kRows * kKeys * static_cast<int64_t>(sizeof(float));
+  Operands operands({.batch = 1, .heads = 1, .key_heads = 1, .rows = kRows, .keys = kKeys, .depth = 8, .columns = 8});
+  const int64_t before = PeakKilobytes();
+  ASSERT_GT(before, 0);
+  operands.Run(2);
+  EXPECT_LT((PeakKilobytes() - before) * 1024, kScores / 4);
 }
 
 TEST(AttentionTest, OperandsThatDoNotFitAreRefused) {
