@@ -120,6 +120,19 @@ absl::Status Executor::RunInto(absl::Span<const Datum> args, std::vector<Datum>*
   return CatchOutOfMemory([&] { return memory_->on_host ? Call(args, outputs) : RunOnDevice(args, outputs); });
 }
 
+absl::StatusOr<StartedCall> Executor::StartInto(absl::Span<const Datum> args, std::vector<Datum> outputs,
+                                                uint64_t stream) {
+  if (memory_->on_host) {
+    SMELT_RETURN_IF_ERROR(RunInto(args, &outputs));
+    return StartedCall(nullptr, std::move(outputs));
+  }
+  if (memory_->in_operator)
+    return absl::FailedPreconditionError("an operator runs the instance that is calling it; another one can run");
+  std::shared_ptr<PendingCall> pending;
+  SMELT_RETURN_IF_ERROR(CatchOutOfMemory([&] { return StartOnDevice(args, &outputs, stream, &pending); }));
+  return StartedCall(std::move(pending), std::move(outputs));
+}
+
 absl::Status Executor::Call(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
   if (!methods_.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("the program has several methods, and the call names none: ",
@@ -131,7 +144,8 @@ absl::Status Executor::Call(absl::Span<const Datum> args, std::vector<Datum>* ou
         absl::StrCat("the model has ", bundle_.outputs.size(), " outputs, memory for ", outputs->size(), " was given"));
   }
   stats_ = CallStats();
-  device_status_.is_open = false;
+  device_status_.is_open = device_status_.reports = false;
+  device_status_.end = nullptr;
   args_ = args;
   SMELT_RETURN_IF_ERROR(signature_.Read(args, memory_->states));
   SMELT_ASSIGN_OR_RETURN(const int index, ChoosePlan(args));
@@ -147,22 +161,29 @@ absl::Status Executor::Call(absl::Span<const Datum> args, std::vector<Datum>* ou
     for (int e : plan_->late_exprs) bound_->values.known[e] = 0;
     status = memory_->on_host ? RunEager(index, args, outputs) : RunEagerOnHost(index, args, outputs);
   } else {
+    device_status_.checks_indices = !memory_->on_host && !ChangesHandles() && HasIndexChecks();
+    const absl::Cleanup end = [this] { memory_->device->EndCall(); };
+    SMELT_RETURN_IF_ERROR(memory_->device->BeginCall(&bound_->graphs));
     status = CatchOutOfMemory([&] {
       SMELT_ASSIGN_OR_RETURN(args_, strides_.InExportedStrides(args, signature_));
       return SetAddresses(args_, outputs);
     });
     // Nothing has been done yet. An answer that depends on the order of elements belongs to the eager-order plan.
-    if (absl::IsAborted(status)) return RunEagerInstead(args, outputs, status);
+    if (absl::IsAborted(status)) {
+      memory_->device->EndCall();
+      return RunEagerInstead(args, outputs, status);
+    }
     SMELT_RETURN_IF_ERROR(status);
     const uint64_t drawn = random_->next;
-    status = CatchOutOfMemory([&] {
-      if (!memory_->on_host) SMELT_RETURN_IF_ERROR(ClearStatusWords());
-      SMELT_RETURN_IF_ERROR(RunBlock(0));
-      if (!memory_->on_host) SMELT_RETURN_IF_ERROR(CheckStatusWords());
-      return Finish(args, outputs);
-    });
-    // Also after an error: nothing may use the call's memory when this returns.
-    if (!memory_->on_host) status.Update(memory_->device->Synchronize());
+    if (memory_->on_host) {
+      status = CatchOutOfMemory([&] {
+        SMELT_RETURN_IF_ERROR(RunBlock(0));
+        return Finish(args, outputs);
+      });
+    } else {
+      status = RunPlanOnDevice(args, outputs);
+      memory_->device->EndCall();
+    }
     // The data, or the place of the written memory, have shown it.
     if (absl::IsAborted(status) && (!written_.written() || written_.can_put_back())) {
       if (absl::Status s = written_.PutBack(); !s.ok()) return written_.WithNames(s, index);
@@ -370,6 +391,7 @@ absl::Status Executor::CheckCall() {
   if (bound_->bad_view >= 0) SMELT_RETURN_IF_ERROR(UseView(bound_->bad_view));
   for (int i : bound_->call_checks) {
     const fb::CheckT& c = *plan_->plan->prologue_checks[i];
+    if (device_status_.checks_indices && IsIndexCheck(c)) continue;
     SMELT_RETURN_IF_ERROR(StateError(RunCheck(c), c.source));
   }
   return absl::OkStatus();

@@ -85,7 +85,8 @@ struct BoundPlan {
   std::vector<int> call_slots;      // slots whose address may change from call to call
   std::vector<int> call_checks;     // prologue checks that need addresses
   int64_t arena_bytes = 0;
-  uint64_t generation = 0;  // of the addresses in the arena's and states' words
+  uint64_t generation = 0;               // of the addresses in the arena's and states' words
+  std::unique_ptr<LaunchGraphs> graphs;  // of a device
 };
 
 class EagerCalls;
@@ -121,6 +122,8 @@ class Executor : public Instance {
   absl::Status Init();
 
   absl::Status RunInto(absl::Span<const Datum> args, std::vector<Datum>* outputs) override;
+  absl::StatusOr<StartedCall> StartInto(absl::Span<const Datum> args, std::vector<Datum> outputs,
+                                        uint64_t stream) override;
   absl::StatusOr<Instance*> Method(absl::string_view name) override;
   Tensor state(int index) const override { return memory_->states.tensors()[index]; }
   absl::Status ResetStates() override;
@@ -144,15 +147,36 @@ class Executor : public Instance {
   void CheckSizesOnly(const ExecutablePlan& plan, BoundPlan* b);
 
   // --- on_device.cc: on a device other than the host ---
-  // Runs a call there: the arguments of an eager-order program's calls come from the host and go back to it.
+  // Gives a call to the device. *pending is null if it is over.
+  absl::Status StartOnDevice(absl::Span<const Datum> args, std::vector<Datum>* outputs, uint64_t stream,
+                             std::shared_ptr<PendingCall>* pending);
+  // Runs a call there. Its arguments come from the host and go back to it if it is an eager-order program's.
   absl::Status RunOnDevice(absl::Span<const Datum> args, std::vector<Datum>* outputs);
   absl::Status RunInner(absl::Span<const Datum> args, std::vector<Datum>* outputs);
+  // Runs the bound plan there.
+  absl::Status RunPlanOnDevice(absl::Span<const Datum> args, std::vector<Datum>* outputs);
+  // Returns the end of the call that was given to the device; null if it is over.
+  std::shared_ptr<PendingCall> TakePending(absl::Span<const Datum> args);
+  // Returns whether the plan changes more than contents, which only the host can: then it must know first that the data
+  // do not refuse the call.
+  bool ChangesHandles() const;
+  static bool IsIndexCheck(const fb::CheckT& c) {
+    return c.kind == fb::CheckKind::IndexInRange || c.kind == fb::CheckKind::WrappedIndexInRange;
+  }
+  bool HasIndexChecks() const;
+  // Lets the device check the indices that are arguments, where the host does not.
+  absl::Status CheckIndicesOnDevice();
   // Runs a plan in eager order on the host, with all storages that the call sees.
   absl::Status RunEagerOnHost(int plan, absl::Span<const Datum> args, std::vector<Datum>* outputs);
   absl::Status ClearStatusWords();
   int64_t* StatusWords(int step) const;
+  int64_t NumStatusWords() const;
+  ExecutionDevice::Reports Reports() const;
   // Waits for the launches so far and returns what they report.
   absl::Status CheckStatusWords();
+  // Returns the error of the plan's status words.
+  static absl::Status ReportedError(const ExecutablePlan& plan, const int64_t* words);
+  class DeviceCall;
   absl::Status RunLibraryOnHost(const PreparedOp& op, const fb::LibraryCallT& l);
   // Returns the elements of a view for the host to read: in their place, or a copy in `bytes`.
   absl::StatusOr<StridedSpan> ReadOnHost(int view, std::vector<char>* bytes);
@@ -166,7 +190,8 @@ class Executor : public Instance {
   // Computes the parts of a launch that are known only now: its words and its number of tiles.
   absl::Status CompleteLaunch(const fb::LaunchT& l, BoundPlan::Launch& launch);
   absl::Status RunLaunch(const fb::LaunchT& l, BoundPlan::Launch& launch, int step);
-  absl::Status KernelStatus() const;
+  // Returns the error that a kernel reports by a number.
+  static absl::Status KernelStatus(int64_t report);
   // Sets library_. The op stays valid until the next call of this method.
   absl::StatusOr<const PreparedOp*> CompleteLibraryCall(const fb::LibraryCallT& l, int step);
   absl::Status RunLibrary(const fb::LibraryCallT& l, int step);
@@ -194,7 +219,7 @@ class Executor : public Instance {
   StridedSpan SpanOf(int v) const;
   Geometry GeometryOf(int v) const;  // absolute: offset from the storage's first byte
   absl::StatusOr<int64_t> ExprValue(int e) const;
-  absl::Status StateError(const absl::Status& s, absl::string_view source) const;
+  static absl::Status StateError(const absl::Status& s, absl::string_view source);
 
   // --- eager.cc ---
   friend class EagerRun;
@@ -249,8 +274,12 @@ class Executor : public Instance {
   } slots_;
   int64_t status_[8] = {};
   struct DeviceStatus {
-    std::shared_ptr<Storage> words;  // on the device: eight for each step of the plan that runs
-    bool is_open = false;            // launches have run whose words have not been read
+    // On the device: eight for each step of the plan that runs, and for each check of its prologue.
+    std::shared_ptr<Storage> words;
+    bool is_open = false;           // launches have been given whose words have not been read
+    bool checks_indices = false;    // the device does it in this call
+    std::unique_ptr<WorkMark> end;  // of the call, if it is not over
+    bool reports = false;           // the mark has what the launches have reported
   } device_status_;
   // The operands of the library call that runs.
   struct LibraryOperands {

@@ -18,17 +18,145 @@ constexpr int64_t kStatusWords = 8;
 
 }  // namespace
 
-absl::Status Executor::RunOnDevice(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
-  if (is_inner_) return RunInner(args, outputs);
+// The end of a call that the device has.
+class Executor::DeviceCall final : public PendingCall {
+ public:
+  // `names` are those of the memory that the call writes, of which the device puts back what it can if `puts_back`.
+  DeviceCall(std::shared_ptr<const Executable> program, const ExecutablePlan& plan, std::unique_ptr<WorkMark> end,
+             bool reports, std::string names, bool puts_back, absl::Span<const Datum> args)
+      : program_(std::move(program)),
+        plan_(plan),
+        end_(std::move(end)),
+        reports_(reports),
+        names_(std::move(names)),
+        puts_back_(puts_back),
+        args_(args.begin(), args.end()) {}
+
+  bool Done() const override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return end_ == nullptr || end_->IsReached();
+  }
+  absl::Status Wait() override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (end_ == nullptr) return status_;
+    status_ = CatchOutOfMemory([&]() -> absl::Status {
+      const absl::Status waited = end_->Wait();
+      if (!waited.ok()) return absl::Status(waited.code(), absl::StrCat(waited.message(), names_));
+      const absl::Status refused = reports_ ? ReportedError(plan_, end_->words()) : absl::OkStatus();
+      if (refused.ok() || puts_back_) return refused;
+      return absl::Status(refused.code(), absl::StrCat(refused.message(), names_));
+    });
+    end_ = nullptr;
+    args_.clear();
+    return status_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  const std::shared_ptr<const Executable> program_;  // the plan's
+  const ExecutablePlan& plan_;
+  std::unique_ptr<WorkMark> end_;
+  const bool reports_;
+  const std::string names_;
+  const bool puts_back_;
+  std::vector<Datum> args_;  // whose memory the device uses
+  absl::Status status_;
+};
+
+std::shared_ptr<PendingCall> Executor::TakePending(absl::Span<const Datum> args) {
+  if (device_status_.end == nullptr) return nullptr;
+  const int plan = static_cast<int>(plan_ - program_->plans().data());
+  return std::make_shared<DeviceCall>(program_, *plan_, std::move(device_status_.end), device_status_.reports,
+                                      written_.written() ? written_.names(plan) : std::string(), written_.is_kept(),
+                                      args);
+}
+
+absl::Status Executor::StartOnDevice(absl::Span<const Datum> args, std::vector<Datum>* outputs, uint64_t stream,
+                                     std::shared_ptr<PendingCall>* pending) {
   const std::lock_guard<std::mutex> lock(memory_->device->calls());
   SMELT_RETURN_IF_ERROR(memory_->states.CheckDevice());
   const ExecutionDevice::Transfers before = memory_->device->transfers();
-  const absl::Status status = CatchOutOfMemory([&] { return Call(args, outputs); });
+  absl::Status status = memory_->device->FollowStream(stream);
+  if (status.ok()) {
+    status = CatchOutOfMemory([&] {
+      SMELT_RETURN_IF_ERROR(Call(args, outputs));
+      *pending = TakePending(args);
+      return absl::OkStatus();
+    });
+    // What was given to the device is done all the same.
+    if (status.ok()) status = memory_->device->LetStreamFollow(stream);
+    if (!status.ok() && *pending != nullptr) {
+      (*pending)->Wait().IgnoreError();
+      *pending = nullptr;
+      if (written_.written()) status = written_.WithNames(status, static_cast<int>(plan_ - program_->plans().data()));
+    }
+  }
   const ExecutionDevice::Transfers after = memory_->device->transfers();
   stats_.bytes_to_host = after.to_host - before.to_host;
   stats_.bytes_to_device = after.to_device - before.to_device;
   stats_.device_waits = after.waits - before.waits;
-  stats_.host_steps += after.strided_copies - before.strided_copies;
+  stats_.driver_calls = after.driver_calls - before.driver_calls;
+  stats_.graph_launches = after.graph_launches - before.graph_launches;
+  return status;
+}
+
+absl::Status Executor::RunOnDevice(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
+  if (is_inner_) return RunInner(args, outputs);
+  std::shared_ptr<PendingCall> pending;
+  SMELT_RETURN_IF_ERROR(StartOnDevice(args, outputs, /*stream=*/0, &pending));
+  if (pending == nullptr) return absl::OkStatus();
+  // Other instances may give their calls to the device meanwhile.
+  ++stats_.device_waits;
+  return pending->Wait();
+}
+
+bool Executor::ChangesHandles() const {
+  if (!plan_->grown_states.empty()) return true;
+  const auto& mutated = plan_->plan->convention->mutated;
+  return mutated != nullptr && std::any_of(mutated->inputs.begin(), mutated->inputs.end(),
+                                           [](const auto& m) { return (m->flags & kHandleChanges) != 0; });
+}
+
+bool Executor::HasIndexChecks() const {
+  return std::any_of(bound_->call_checks.begin(), bound_->call_checks.end(),
+                     [&](int i) { return IsIndexCheck(*plan_->plan->prologue_checks[i]); });
+}
+
+absl::Status Executor::CheckIndicesOnDevice() {
+  const auto& checks = plan_->plan->prologue_checks;
+  for (int i : bound_->call_checks) {
+    const fb::CheckT& c = *checks[i];
+    if (!IsIndexCheck(c)) continue;
+    SMELT_RETURN_IF_ERROR(StateError(UseView(c.a), c.source));
+    SMELT_ASSIGN_OR_RETURN(const int64_t limit, ExprValue(c.b));
+    const StridedSpan span = SpanOf(c.a);
+    device_status_.is_open = true;
+    SMELT_RETURN_IF_ERROR(memory_->device->CheckIndices(span.data, span.dtype, span.sizes, span.strides,
+                                                        c.kind == fb::CheckKind::WrappedIndexInRange ? -limit : 0,
+                                                        limit, StatusWords(plan_->steps.count + i)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::RunPlanOnDevice(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
+  absl::Status status = CatchOutOfMemory([&]() -> absl::Status {
+    SMELT_RETURN_IF_ERROR(ClearStatusWords());
+    if (device_status_.checks_indices) SMELT_RETURN_IF_ERROR(CheckIndicesOnDevice());
+    SMELT_RETURN_IF_ERROR(RunBlock(0));
+    if (ChangesHandles()) SMELT_RETURN_IF_ERROR(CheckStatusWords());
+    SMELT_RETURN_IF_ERROR(Finish(args, outputs));
+    device_status_.reports = device_status_.is_open;
+    if (device_status_.reports && written_.is_kept()) SMELT_RETURN_IF_ERROR(written_.PutBackIf(Reports()));
+    const int64_t count = device_status_.reports ? NumStatusWords() : 0;
+    SMELT_ASSIGN_OR_RETURN(device_status_.end, memory_->device->Mark(StatusWords(0), count));
+    return absl::OkStatus();
+  });
+  if (status.ok()) return status;
+  device_status_.end = nullptr;
+  // An earlier step may have reported an error that the host has not seen.
+  if (const absl::Status earlier = CheckStatusWords(); !earlier.ok()) status = earlier;
+  // Nothing may use the call's memory when this returns.
+  status.Update(memory_->device->Synchronize());
   return status;
 }
 
@@ -40,6 +168,7 @@ absl::Status Executor::RunInner(absl::Span<const Datum> args, std::vector<Datum>
   }
   SMELT_RETURN_IF_ERROR(to_device.Move());
   SMELT_RETURN_IF_ERROR(Call(args, outputs));
+  if (const std::shared_ptr<PendingCall> pending = TakePending({})) SMELT_RETURN_IF_ERROR(pending->Wait());
   SMELT_RETURN_IF_ERROR(to_device.MoveBack());
   for (const Datum& out : *outputs) {
     if (out.IsTensor()) SMELT_RETURN_IF_ERROR(out.tensor().storage()->MoveTo(Device::Cpu()));
@@ -96,9 +225,16 @@ absl::Status Executor::RunEagerOnHost(int plan, absl::Span<const Datum> args, st
   return status.ok() ? placed : status;
 }
 
+int64_t Executor::NumStatusWords() const {
+  return (plan_->steps.count + static_cast<int64_t>(plan_->plan->prologue_checks.size())) * kStatusWords;
+}
+
+ExecutionDevice::Reports Executor::Reports() const {
+  return {StatusWords(0), NumStatusWords() / kStatusWords, kStatusWords};
+}
+
 absl::Status Executor::ClearStatusWords() {
-  const int64_t bytes = plan_->steps.count * kStatusWords * static_cast<int64_t>(sizeof(int64_t));
-  device_status_.is_open = false;
+  const int64_t bytes = std::max<int64_t>(NumStatusWords(), 1) * static_cast<int64_t>(sizeof(int64_t));
   if (device_status_.words == nullptr || device_status_.words->bytes() < bytes) {
     SMELT_ASSIGN_OR_RETURN(device_status_.words, memory_->device->NewStorage(bytes));
   }
@@ -111,14 +247,26 @@ int64_t* Executor::StatusWords(int step) const {
 
 absl::Status Executor::CheckStatusWords() {
   if (!std::exchange(device_status_.is_open, false)) return absl::OkStatus();
-  std::vector<int64_t> words(static_cast<size_t>(plan_->steps.count * kStatusWords));
+  std::vector<int64_t> words(static_cast<size_t>(NumStatusWords()));
   SMELT_RETURN_IF_ERROR(memory_->device->ToHost(reinterpret_cast<char*>(words.data()), device_status_.words->address(),
                                                 static_cast<int64_t>(words.size() * sizeof(int64_t))));
-  for (size_t block = 0; block < plan_->plan->blocks.size(); ++block) {
-    const auto& steps = plan_->plan->blocks[block]->steps;
+  return ReportedError(*plan_, words.data());
+}
+
+absl::Status Executor::ReportedError(const ExecutablePlan& plan, const int64_t* words) {
+  const auto& checks = plan.plan->prologue_checks;
+  for (size_t i = 0; i < checks.size(); ++i) {
+    const int64_t report = words[(plan.steps.count + i) * kStatusWords];
+    if (report == 0) continue;
+    return StateError(
+        checks[i]->message.empty() ? KernelStatus(report) : absl::FailedPreconditionError(checks[i]->message),
+        checks[i]->source);
+  }
+  for (size_t block = 0; block < plan.plan->blocks.size(); ++block) {
+    const auto& steps = plan.plan->blocks[block]->steps;
     for (size_t i = 0; i < steps.size(); ++i) {
-      status_[0] = words[(plan_->steps.first[block] + i) * kStatusWords];
-      if (status_[0] != 0) return StateError(KernelStatus(), steps[i]->source);
+      const int64_t report = words[(plan.steps.first[block] + i) * kStatusWords];
+      if (report != 0) return StateError(KernelStatus(report), steps[i]->source);
     }
   }
   return absl::OkStatus();

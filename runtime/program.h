@@ -27,6 +27,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -176,6 +177,9 @@ struct CallStats {
   // device for them, for copies in other strides, and for values that the call depends on; and how often the host has
   // waited for the device.
   int64_t host_steps = 0, bytes_to_host = 0, bytes_to_device = 0, device_waits = 0;
+  // The functions of the driver that were called, and the graphs that were launched: from the second call with the same
+  // sizes on, one for all that lies between two reads of the host.
+  int64_t driver_calls = 0, graph_launches = 0;
 };
 
 struct InstanceOptions {
@@ -192,6 +196,40 @@ struct StepTime {
   int plan = 0, block = 0, step = 0;
   int64_t runs = 0;
   int64_t least_ns = 0;  // of one run
+};
+
+// What a call of Instance::Start is waiting for. Internal.
+class PendingCall {
+ public:
+  virtual ~PendingCall() = default;
+  virtual bool Done() const = 0;
+  virtual absl::Status Wait() = 0;
+};
+
+// A call that a device may still compute.
+//
+//   SMELT_ASSIGN_OR_RETURN(StartedCall call, instance->Start(args, stream));
+//   ... later work on `stream` finds the results ...
+//   SMELT_RETURN_IF_ERROR(call.Wait());
+//
+// An object that is destroyed before the call's end does not end it.
+class StartedCall {
+ public:
+  StartedCall() = default;
+  StartedCall(std::shared_ptr<PendingCall> pending, std::vector<Datum> outputs)
+      : pending_(std::move(pending)), outputs_(std::move(outputs)) {}
+
+  // The results. If Wait fails, they mean nothing.
+  const std::vector<Datum>& outputs() const { return outputs_; }
+  // Returns whether Wait returns at once.
+  bool Done() const { return pending_ == nullptr || pending_->Done(); }
+  // Waits for the results and returns the call's error, as Instance::Run does: data may have refused the call, or the
+  // device has failed. The same in every call of Wait.
+  absl::Status Wait() { return pending_ == nullptr ? absl::OkStatus() : pending_->Wait(); }
+
+ private:
+  std::shared_ptr<PendingCall> pending_;
+  std::vector<Datum> outputs_;
 };
 
 class Instance {
@@ -220,6 +258,21 @@ class Instance {
   // with an argument, else by a copy). If it holds None, the result is as above. *outputs must have as many elements as
   // the model has outputs, or none.
   virtual absl::Status RunInto(absl::Span<const Datum> args, std::vector<Datum>* outputs) = 0;
+
+  // Runs the model on a device without waiting for it. The call's work follows what the caller has given to `stream`, and
+  // what the caller gives to `stream` later follows the call. `stream` is the driver's handle (CUstream, cudaStream_t):
+  // 0 and 1 are the default stream, 2 is the calling thread's. The call still waits for values that it depends on. An
+  // error that shows before the device has the work is returned here, any other by StartedCall::Wait. Until the call's end,
+  // the caller keeps the memory of arguments that are not smelt's. On the CPU the call is done when this returns.
+  absl::StatusOr<StartedCall> Start(absl::Span<const Datum> args, uint64_t stream = 0) {
+    return StartInto(args, {}, stream);
+  }
+  absl::StatusOr<StartedCall> Start(std::initializer_list<Datum> args, uint64_t stream = 0) {
+    return Start(absl::Span<const Datum>(args.begin(), args.size()), stream);
+  }
+  // The same with memory for results, as RunInto takes it.
+  virtual absl::StatusOr<StartedCall> StartInto(absl::Span<const Datum> args, std::vector<Datum> outputs,
+                                                uint64_t stream) = 0;
   // Returns the times of the steps that have run; empty unless InstanceOptions::time_steps is set.
   virtual std::vector<StepTime> step_times() const = 0;
 

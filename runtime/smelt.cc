@@ -362,17 +362,17 @@ smelt_status CheckMethod(const smelt_instance& instance) {
   return Fail(SMELT_INVALID_ARGUMENT, "the program has several methods, and the call names none: " + list);
 }
 
-// Runs, and gives each result to `give(i, value)`, which must not fail.
-template <typename Give>
+// Calls `run` with the arguments, and gives the results to `give`, which must not fail.
+template <typename Run, typename Give>
 smelt_status RunAnd(smelt_instance& instance, const smelt_value* args, size_t num_args, size_t num_results,
-                    const Give& give) {
+                    const Run& run, const Give& give) {
   Arguments in(instance.program());
   if (const smelt_status s = in.Read(args, num_args); s != SMELT_OK) return s;
   in.IndexStorages();
   ResultMemory memory(num_results);
   std::vector<smelt_value> values;
   values.reserve(num_results);
-  auto out = instance.instance->Run(in.data());
+  const absl::StatusOr<std::vector<smelt::Datum>> out = run(in.data());
   if (!out.ok()) return From(out.status());
   for (size_t i = 0; i < num_results; ++i) {
     values.push_back(ToC((*out)[i], memory.handles[i]));
@@ -721,26 +721,55 @@ smelt_status smelt_instance_find_method(smelt_instance* instance, const char* na
   });
 }
 
+namespace {
+
+// smelt_instance_run, where `run` calls the instance.
+template <typename Run>
+smelt_status RunForOutputs(smelt_instance* instance, const smelt_value* args, size_t num_args, smelt_value* outputs,
+                           size_t* num_outputs, const Run& run) {
+  if (instance == nullptr || num_outputs == nullptr)
+    return Fail(SMELT_INVALID_ARGUMENT, "instance or num_outputs is null");
+  if (const smelt_status s = CheckMethod(*instance); s != SMELT_OK) return s;
+  const size_t want = instance->program().results().size();
+  if (*num_outputs < want) {
+    return Fail(SMELT_INVALID_ARGUMENT, "the model has " + std::to_string(want) + " outputs, there is room for " +
+                                            std::to_string(*num_outputs));
+  }
+  if (want > 0 && outputs == nullptr) return Fail(SMELT_INVALID_ARGUMENT, "outputs is null");
+  return RunAnd(*instance, args, num_args, want, run, [&](const Arguments&, const std::vector<smelt_value>& values) {
+    for (size_t i = 0; i < want; ++i) {
+      if (values[i].kind == SMELT_KIND_TENSOR)
+        values[i].value.tensor->may_move = LiesInAMovingState(*instance, values[i].value.tensor->tensor);
+      outputs[i] = values[i];
+    }
+    *num_outputs = want;
+  });
+}
+
+}  // namespace
+
 smelt_status smelt_instance_run(smelt_instance* instance, const smelt_value* args, size_t num_args,
                                 smelt_value* outputs, size_t* num_outputs) {
   return Guarded([&] {
-    if (instance == nullptr || num_outputs == nullptr)
-      return Fail(SMELT_INVALID_ARGUMENT, "instance or num_outputs is null");
-    if (const smelt_status s = CheckMethod(*instance); s != SMELT_OK) return s;
-    const size_t want = instance->program().results().size();
-    if (*num_outputs < want) {
-      return Fail(SMELT_INVALID_ARGUMENT, "the model has " + std::to_string(want) + " outputs, there is room for " +
-                                              std::to_string(*num_outputs));
-    }
-    if (want > 0 && outputs == nullptr) return Fail(SMELT_INVALID_ARGUMENT, "outputs is null");
-    return RunAnd(*instance, args, num_args, want, [&](const Arguments&, const std::vector<smelt_value>& values) {
-      for (size_t i = 0; i < want; ++i) {
-        if (values[i].kind == SMELT_KIND_TENSOR)
-          values[i].value.tensor->may_move = LiesInAMovingState(*instance, values[i].value.tensor->tensor);
-        outputs[i] = values[i];
-      }
-      *num_outputs = want;
-    });
+    return RunForOutputs(instance, args, num_args, outputs, num_outputs,
+                         [&](absl::Span<const smelt::Datum> in) { return instance->instance->Run(in); });
+  });
+}
+
+smelt_status smelt_instance_start(smelt_instance* instance, const smelt_value* args, size_t num_args, uint64_t stream,
+                                  smelt_value* outputs, size_t* num_outputs, smelt_started** call) {
+  return Guarded([&] {
+    if (call == nullptr) return Fail(SMELT_INVALID_ARGUMENT, "call is null");
+    auto started = std::make_unique<smelt_started>();
+    const auto run = [&](absl::Span<const smelt::Datum> in) -> absl::StatusOr<std::vector<smelt::Datum>> {
+      absl::StatusOr<smelt::StartedCall> made = instance->instance->Start(in, stream);
+      if (!made.ok()) return made.status();
+      started->call = *std::move(made);
+      return started->call.outputs();
+    };
+    const smelt_status s = RunForOutputs(instance, args, num_args, outputs, num_outputs, run);
+    if (s == SMELT_OK) *call = started.release();
+    return s;
   });
 }
 
@@ -776,7 +805,8 @@ smelt_status smelt_instance_call(const smelt_call* call) {
         }
       }
     };
-    return RunAnd(instance, call->args, call->num_args, want, give);
+    const auto run = [&](absl::Span<const smelt::Datum> in) { return instance.instance->Run(in); };
+    return RunAnd(instance, call->args, call->num_args, want, run, give);
   });
 }
 

@@ -202,12 +202,19 @@ SMELT_API smelt_status smelt_tensor_create_on(smelt_device_type type, int index,
 SMELT_API smelt_status smelt_tensor_copy_to(const smelt_tensor* tensor, smelt_device_type type, int index,
                                             smelt_tensor** copy);
 
+/* Streams are numbered as the driver does (CUstream, cudaStream_t) and as __dlpack__(stream=...): 0 and 1 are the
+ * default stream, 2 is the calling thread's.
+ *
+ * Later work on `stream` finds the tensor's contents, as a producer of DLPack tensors must see to. Nothing waits. */
+SMELT_API smelt_status smelt_tensor_order_before(const smelt_tensor* tensor, uint64_t stream);
+
 /* --- DLPack: tensors to and from other libraries, without a copy ---
  *
  * The types are those of dlpack.h, which the caller includes: this header only names them. Tensors must be in memory
- * that the CPU addresses (kDLCPU, kDLCUDAHost) or in that of a CUDA device (kDLCUDA). Calls on a CUDA device wait for the
- * work on its default stream before them, and return when they are done. So a producer must make its tensor ready for
- * the legacy default stream, stream 1 in __dlpack__(stream=1). */
+ * that the CPU addresses (kDLCPU, kDLCUDAHost) or in that of a CUDA device (kDLCUDA). Calls on a CUDA device follow the
+ * work on its default stream, and that on the stream of smelt_instance_start. So a producer must make its tensor ready
+ * for one of them: stream 1 in __dlpack__(stream=1) is the default stream. A consumer that works on another stream asks
+ * smelt_tensor_order_before for it. */
 
 struct DLManagedTensor;
 struct DLManagedTensorVersioned;
@@ -393,6 +400,21 @@ SMELT_API smelt_status smelt_instance_run(smelt_instance* instance, const smelt_
 SMELT_API smelt_status smelt_instance_run_into(smelt_instance* instance, const smelt_value* args, size_t num_args,
                                                smelt_value* outputs, size_t num_outputs);
 
+/* A call on a device that may still run. */
+typedef struct smelt_started smelt_started;
+/* As smelt_instance_run, but does not wait for a device: the call follows what `stream` has been given, and what it is
+ * given later follows the call. The outputs' contents are there then, or after smelt_started_wait. An error that shows
+ * before the device has the work is returned here, and *call is not set. Memory of arguments that is not smelt's stays
+ * until the call is done. On the CPU the call is done when this returns. */
+SMELT_API smelt_status smelt_instance_start(smelt_instance* instance, const smelt_value* args, size_t num_args,
+                                            uint64_t stream, smelt_value* outputs, size_t* num_outputs,
+                                            smelt_started** call);
+/* Waits, and returns the call's error: data may have refused it, or the device has failed. Then the outputs mean
+ * nothing. It returns the same when it is called again. */
+SMELT_API smelt_status smelt_started_wait(smelt_started* call);
+SMELT_API int smelt_started_is_done(const smelt_started* call); /* smelt_started_wait returns at once */
+SMELT_API void smelt_started_release(smelt_started* call);      /* does not end the call */
+
 /* A result, and where it lies. -1 stands for none; arguments count as in the signature, without lists. */
 typedef struct {
   smelt_value value;        /* to be released */
@@ -452,6 +474,9 @@ SMELT_API void smelt_instance_last_call(const smelt_instance* instance, smelt_ca
 typedef struct {
   size_t struct_size; /* sizeof(smelt_device_stats) */
   int64_t host_steps, bytes_to_host, bytes_to_device, device_waits;
+  int64_t kernel_launches; /* of the model's kernels */
+  int64_t graph_launches;  /* of the work of several launches at once: one for all between two reads of the CPU */
+  int64_t driver_calls;    /* of functions of the driver that can fail */
 } smelt_device_stats;
 SMELT_API smelt_status smelt_instance_last_device_call(const smelt_instance* instance, smelt_device_stats* stats);
 

@@ -240,6 +240,17 @@ int main(void) {
   CHECK(smelt_instance_run(read, &arg, 1, outputs, &count) == SMELT_OK && count == 2);
   CHECK(((const float*)smelt_tensor_data(outputs[0].value.tensor))[2] == 31 && outputs[1].value.integer == 3);
   smelt_value_release(&outputs[0]);
+  /* On the CPU a started call is done. */
+  smelt_started* started = NULL;
+  count = 2;
+  CHECK(smelt_instance_start(read, &arg, 1, 0, outputs, &count, NULL) == SMELT_INVALID_ARGUMENT);
+  CHECK(smelt_instance_start(read, NULL, 1, 0, outputs, &count, &started) != SMELT_OK && started == NULL);
+  CHECK(smelt_instance_start(read, &arg, 1, 0, outputs, &count, &started) == SMELT_OK && count == 2);
+  CHECK(smelt_started_is_done(started) && smelt_started_wait(started) == SMELT_OK);
+  CHECK(smelt_tensor_order_before(outputs[0].value.tensor, 0) == SMELT_OK);
+  CHECK(smelt_tensor_order_before(NULL, 0) == SMELT_INVALID_ARGUMENT);
+  smelt_value_release(&outputs[0]);
+  smelt_started_release(started);
   smelt_instance_release(fill);
   smelt_instance_release(read);
   smelt_tensor_release(row);

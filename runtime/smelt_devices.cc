@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "smelt/core/tensor/device.h"
+#include "smelt/runtime/device/device.h"
 #include "smelt/runtime/smelt_internal.h"
 
 namespace smelt {
@@ -67,6 +68,29 @@ smelt_status smelt_tensor_copy_to(const smelt_tensor* tensor, smelt_device_type 
   });
 }
 
+smelt_status smelt_started_wait(smelt_started* call) {
+  return Guarded([&] {
+    if (call == nullptr) return Fail(SMELT_INVALID_ARGUMENT, "call is null");
+    const absl::Status s = call->call.Wait();
+    return s.ok() ? SMELT_OK : From(s);
+  });
+}
+
+int smelt_started_is_done(const smelt_started* call) { return call == nullptr || call->call.Done(); }
+
+void smelt_started_release(smelt_started* call) { delete call; }
+
+smelt_status smelt_tensor_order_before(const smelt_tensor* tensor, uint64_t stream) {
+  return Guarded([&] {
+    if (tensor == nullptr) return Fail(SMELT_INVALID_ARGUMENT, "tensor is null");
+    if (tensor->tensor.device().is_cpu()) return SMELT_OK;
+    const auto device = smelt::ExecutionDevice::Of(tensor->tensor.device());
+    if (!device.ok()) return From(device.status());
+    const absl::Status s = (*device)->LetStreamFollow(stream);
+    return s.ok() ? SMELT_OK : From(s);
+  });
+}
+
 smelt_status smelt_instance_last_device_call(const smelt_instance* instance, smelt_device_stats* stats) {
   if (instance == nullptr) return Fail(SMELT_INVALID_ARGUMENT, "instance is null");
   const smelt::CallStats& s = instance->instance->last_call();
@@ -75,5 +99,8 @@ smelt_status smelt_instance_last_device_call(const smelt_instance* instance, sme
   full.bytes_to_host = s.bytes_to_host;
   full.bytes_to_device = s.bytes_to_device;
   full.device_waits = s.device_waits;
+  full.kernel_launches = s.kernel_launches;
+  full.graph_launches = s.graph_launches;
+  full.driver_calls = s.driver_calls;
   return FillIn(full, stats);
 }

@@ -84,4 +84,8 @@ struct smelt_instance {
   const smelt::Program& program() const { return *description->program; }
 };
 
+struct smelt_started {
+  smelt::StartedCall call;
+};
+
 #endif  // SMELT_RUNTIME_SMELT_INTERNAL_H_

@@ -41,7 +41,7 @@ absl::StatusOr<int64_t> Executor::ExprValue(int e) const {
   return absl::FailedPreconditionError("a size cannot be computed for these arguments (overflow or division by zero)");
 }
 
-absl::Status Executor::StateError(const absl::Status& s, absl::string_view source) const {
+absl::Status Executor::StateError(const absl::Status& s, absl::string_view source) {
   if (s.ok() || source.empty()) return s;
   return Annotate(s, source);
 }
@@ -116,7 +116,7 @@ std::vector<StepTime> Executor::step_times() const {
 
 absl::Status Executor::RememberBefore(int step) {
   if (!plan_->steps.writes_visible[step]) return absl::OkStatus();
-  return written_.Remember(*plan_, args_, signature_.extents(), memory_->states);
+  return written_.Remember(*plan_, device_status_.checks_indices, args_, signature_.extents(), memory_->states);
 }
 
 absl::Status Executor::RunStep(int block, int index) {
@@ -232,14 +232,14 @@ absl::Status Executor::RunLaunch(const fb::LaunchT& l, BoundPlan::Launch& launch
   status_[0] = 0;
   run.status = status_;
   SMELT_RETURN_IF_ERROR(memory_->host.Launch(run));
-  return KernelStatus();
+  return KernelStatus(status_[0]);
 }
 
-absl::Status Executor::KernelStatus() const {
-  if (status_[0] == 0) return absl::OkStatus();
-  return absl::FailedPreconditionError(status_[0] == 1   ? "index out of range"
-                                       : status_[0] == 2 ? "ZeroDivisionError: integer division or modulo by zero"
-                                                         : "the kernel reported an error");
+absl::Status Executor::KernelStatus(int64_t report) {
+  if (report == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(report == 1   ? "index out of range"
+                                       : report == 2 ? "ZeroDivisionError: integer division or modulo by zero"
+                                                     : "the kernel reported an error");
 }
 
 absl::StatusOr<const PreparedOp*> Executor::CompleteLibraryCall(const fb::LibraryCallT& l, int step) {
@@ -310,7 +310,7 @@ absl::Status Executor::RunWithEpilogue(int block, int index) {
   SMELT_RETURN_IF_ERROR(
       StateError((*op)->Run(LibraryContext{pool_, width_, &parts}, library_.inputs, library_.outputs), call.source));
   ++stats_.kernel_launches;
-  return StateError(KernelStatus(), epilogue.source);
+  return StateError(KernelStatus(status_[0]), epilogue.source);
 }
 
 namespace {

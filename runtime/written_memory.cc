@@ -46,9 +46,9 @@ WrittenMemory::WrittenMemory(const Executable& program, const ExecutionDevice* d
   }
 }
 
-absl::Status WrittenMemory::Remember(const ExecutablePlan& plan, absl::Span<const Datum> args,
+absl::Status WrittenMemory::Remember(const ExecutablePlan& plan, bool is_checked_late, absl::Span<const Datum> args,
                                      const std::vector<Extent>& extents, const StateStore& states) {
-  if (std::exchange(written_, true) || !plan.plan->may_refuse_late) return absl::OkStatus();
+  if (std::exchange(written_, true) || !(plan.plan->may_refuse_late || is_checked_late)) return absl::OkStatus();
   size_t bytes = 0;
   auto add = [&](char* at, size_t n) {
     pieces_.push_back({at, n, bytes});
@@ -90,6 +90,7 @@ absl::Status WrittenMemory::SaveOnDevice(int64_t bytes) {
   for (const Piece& r : pieces_) {
     SMELT_RETURN_IF_ERROR(device_->Copy(on_device_->address() + r.from, r.at, static_cast<int64_t>(r.bytes)));
   }
+  kept_after_ = device_->submissions();
   return absl::OkStatus();
 }
 
@@ -102,6 +103,14 @@ absl::Status WrittenMemory::PutBack() {
     SMELT_RETURN_IF_ERROR(device_->Copy(r.at, on_device_->address() + r.from, static_cast<int64_t>(r.bytes)));
   }
   return device_->Synchronize();
+}
+
+absl::Status WrittenMemory::PutBackIf(const ExecutionDevice::Reports& reports) const {
+  for (const Piece& r : pieces_) {
+    SMELT_RETURN_IF_ERROR(
+        device_->PutBack(r.at, on_device_->address() + r.from, static_cast<int64_t>(r.bytes), reports));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status WrittenMemory::WithNames(const absl::Status& error, int plan) const {

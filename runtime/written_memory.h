@@ -32,12 +32,16 @@ class WrittenMemory {
     pieces_.clear();
   }
   // Called before each write to memory that the caller sees. Before the first one it keeps the contents, if the plan
-  // may refuse late and they are few. Nothing may be written if it fails.
-  absl::Status Remember(const ExecutablePlan& plan, absl::Span<const Datum> args, const std::vector<Extent>& extents,
-                        const StateStore& states);
+  // may refuse late, or `is_checked_late`, and they are few. Nothing may be written if it fails.
+  absl::Status Remember(const ExecutablePlan& plan, bool is_checked_late, absl::Span<const Datum> args,
+                        const std::vector<Extent>& extents, const StateStore& states);
   bool written() const { return written_; }
-  bool can_put_back() const { return !pieces_.empty(); }
+  // The contents are kept, or a device has been told to keep them.
+  bool is_kept() const { return !pieces_.empty(); }
+  bool can_put_back() const { return is_kept() && (device_->is_host() || device_->submissions() > kept_after_); }
   absl::Status PutBack();
+  // The same on a device, if anything is reported by the work before it.
+  absl::Status PutBackIf(const ExecutionDevice::Reports& reports) const;
   // Called before changes that are not put back if the call fails.
   void Commit() {
     written_ = true;
@@ -46,6 +50,7 @@ class WrittenMemory {
 
   // Returns the error with the names of what the plan may have written: their contents are now undefined.
   absl::Status WithNames(const absl::Status& error, int plan) const;
+  const std::string& names(int plan) const { return names_[plan]; }
 
  private:
   struct Piece {
@@ -57,6 +62,7 @@ class WrittenMemory {
 
   const ExecutionDevice* device_;
   bool written_ = false;
+  int64_t kept_after_ = 0;  // submissions to the device
   std::vector<Piece> pieces_;
   std::vector<char> bytes_;             // on the host
   std::shared_ptr<Storage> on_device_;  // the same on another device

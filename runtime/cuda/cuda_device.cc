@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/tensor.h"
-#include "smelt/runtime/strided.h"
+#include "smelt/runtime/cuda/functions/functions.h"
+#include "smelt/runtime/cuda/functions/functions.ptx.h"
+#include "smelt/runtime/cuda/launch_graphs.h"
 #include "smelt/schema/cuda_launch.h"
 
 namespace smelt::cuda {
@@ -19,8 +22,6 @@ size_t Size(int64_t bytes) { return static_cast<size_t>(bytes); }
 
 // Unused memory that stays with the process between calls.
 constexpr uint64_t kKeptBytes = uint64_t{64} << 20;
-// How often the context is made current to release something, which may not fail.
-constexpr int kReleaseTries = 2;
 // Shared memory beyond this must be asked for.
 constexpr int kPlainSharedBytes = 48 << 10;
 
@@ -35,13 +36,21 @@ class Image final : public KernelImage {
       : device_(device), code_(std::move(code)), kernels_(std::move(kernels)), found_(kernels_.size()) {}
   ~Image() override {
     if (module_ == nullptr) return;
-    // There is nobody to tell of a failure here.
-    const CudaDevice::Scope scope(device_, kReleaseTries);
-    if (scope.status().ok()) device_.driver().cuModuleUnload(module_);
+    // Its kernels may still run. There is nobody to tell of a failure here.
+    const CudaDevice::Scope scope(device_, CudaDevice::kReleaseTries);
+    if (!scope.status().ok()) return;
+    device_.Check(device_.driver().cuStreamSynchronize(device_.stream()), "the last kernels of a program")
+        .IgnoreError();
+    device_.driver().cuModuleUnload(module_);
   }
 
   const DeviceKernel& kernel(int k) const { return kernels_[k]; }
 
+  // Returns the functions of a kernel if it was looked up before; else null.
+  const std::vector<Stage>* Known(int kernel) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return found_[kernel].empty() ? nullptr : &found_[kernel];
+  }
   // Returns the functions of a kernel. The context must be current.
   absl::StatusOr<const std::vector<Stage>*> Find(int kernel) const {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -86,7 +95,66 @@ class Image final : public KernelImage {
   mutable std::vector<std::vector<Stage>> found_;  // by kernel; empty: not looked up yet
 };
 
+// The device whose work this thread gathers.
+thread_local const CudaDevice* gathering = nullptr;
+
 }  // namespace
+
+enum CudaDevice::Builtin : int { kMove, kZero, kPutBack, kCopy, kCheckIndices };
+
+namespace {
+
+// The launches of the runtime's functions, in the order of CudaDevice::Builtin.
+std::vector<DeviceKernel> RuntimeKernels() {
+  static const auto* const launches = [] {
+    auto* out = new std::vector<fb::CudaKernelT>();
+    for (const char* name : {"smelt_move", "smelt_zero", "smelt_put_back", "smelt_copy", "smelt_check_indices"}) {
+      auto stage = std::make_unique<fb::CudaStageT>();
+      stage->entry = name;
+      stage->threads = 256;
+      stage->items_per_block = 256;
+      stage->factors.push_back(fb::CudaFactor(-1, 0, 1));
+      fb::CudaKernelT& kernel = out->emplace_back();
+      kernel.words_by_value = true;
+      kernel.stages.push_back(std::move(stage));
+    }
+    return out;
+  }();
+  std::vector<DeviceKernel> kernels;
+  const int words[] = {functions::kMoveWords, functions::kZeroWords, functions::kPutBackWords, functions::kCopyWords,
+                       functions::kCheckIndexWords};
+  for (size_t k = 0; k < launches->size(); ++k) kernels.push_back({&(*launches)[k], words[k]});
+  return kernels;
+}
+
+int64_t Word(const void* p) { return static_cast<int64_t>(reinterpret_cast<uintptr_t>(p)); }
+
+// A strided copy without dims of one element, with neighbours in one dim where both sides allow it.
+struct CopyDims {
+  std::vector<int64_t> sizes, to, from;  // strides in bytes
+};
+CopyDims Merged(absl::Span<const int64_t> sizes, absl::Span<const int64_t> to, absl::Span<const int64_t> from,
+                int64_t item) {
+  CopyDims out;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] == 1) continue;
+    const int64_t t = to[d] * item, f = from[d] * item;
+    if (!out.sizes.empty() && out.to.back() == t * sizes[d] && out.from.back() == f * sizes[d]) {
+      out.sizes.back() *= sizes[d];
+      out.to.back() = t;
+      out.from.back() = f;
+    } else {
+      out.sizes.push_back(sizes[d]);
+      out.to.push_back(t);
+      out.from.push_back(f);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+CudaDevice::CudaDevice() = default;
 
 CudaDevice::Scope::Scope(const CudaDevice& device, int tries) : device_(device) {
   for (int i = 0; i < tries && !is_pushed_; ++i) {
@@ -146,10 +214,14 @@ absl::Status CudaDevice::Init(int index) {
   void* staging = nullptr;
   SMELT_RETURN_IF_ERROR(Check(driver_->cuMemHostAlloc(&staging, Size(2 * kStagingBytes), 0), "cuMemHostAlloc"));
   staging_ = static_cast<char*>(staging);
+  SMELT_RETURN_IF_ERROR(Check(driver_->cuEventCreate(&order_event_, kEventWithoutTime), "cuEventCreate"));
+  const auto* ptx = reinterpret_cast<const uint8_t*>(functions::kPtx);
+  SMELT_ASSIGN_OR_RETURN(functions_, Load({ptx, sizeof functions::kPtx - 1}, RuntimeKernels()));
   return absl::OkStatus();
 }
 
 absl::Status CudaDevice::Check(Result result, absl::string_view what) const {
+  ++driver_calls_;
   if (result == kSuccess) {
     if (!is_lost_) return absl::OkStatus();
     const std::lock_guard<std::mutex> lock(lost_mutex_);
@@ -178,6 +250,10 @@ absl::StatusOr<std::shared_ptr<void>> CudaDevice::Allocate(int64_t bytes) const 
 }
 
 void CudaDevice::Free(Address address) const {
+  if (IsGathering()) {
+    gathered_.freed.push_back(address);
+    return;
+  }
   const Scope scope(*this, kReleaseTries);
   // An error here is one of earlier work, which a later call reports too.
   if (scope.status().ok()) Check(driver_->cuMemFreeAsync(address, stream_), "freeing memory").IgnoreError();
@@ -185,6 +261,7 @@ void CudaDevice::Free(Address address) const {
 
 absl::Status CudaDevice::Copy(char* to, const char* from, int64_t bytes) const {
   if (bytes == 0 || to == from) return absl::OkStatus();
+  if (IsGathering()) return Run(kMove, {Word(to), Word(from), bytes}, (bytes + 15) / 16);
   const Scope scope(*this);
   SMELT_RETURN_IF_ERROR(scope.status());
   return Check(driver_->cuMemcpyDtoDAsync(AddressOf(to), AddressOf(from), Size(bytes), stream_),
@@ -193,6 +270,7 @@ absl::Status CudaDevice::Copy(char* to, const char* from, int64_t bytes) const {
 
 absl::Status CudaDevice::ToHost(char* to, const char* from, int64_t bytes) const {
   if (bytes == 0) return absl::OkStatus();
+  SMELT_RETURN_IF_ERROR(Submit());
   const Scope scope(*this);
   SMELT_RETURN_IF_ERROR(scope.status());
   const std::lock_guard<std::mutex> lock(staging_mutex_);
@@ -210,6 +288,7 @@ absl::Status CudaDevice::ToHost(char* to, const char* from, int64_t bytes) const
 
 absl::Status CudaDevice::FromHost(char* to, const char* from, int64_t bytes) const {
   if (bytes == 0) return absl::OkStatus();
+  SMELT_RETURN_IF_ERROR(Submit());
   const Scope scope(*this);
   SMELT_RETURN_IF_ERROR(scope.status());
   const std::lock_guard<std::mutex> lock(staging_mutex_);
@@ -236,6 +315,7 @@ absl::Status CudaDevice::FromHost(char* to, const char* from, int64_t bytes) con
 
 absl::Status CudaDevice::Zero(char* to, int64_t bytes) const {
   if (bytes == 0) return absl::OkStatus();
+  if (IsGathering()) return Run(kZero, {Word(to), bytes}, (bytes + 7) / 8);
   const Scope scope(*this);
   SMELT_RETURN_IF_ERROR(scope.status());
   return Check(driver_->cuMemsetD8Async(AddressOf(to), 0, Size(bytes), stream_), "clearing memory");
@@ -244,27 +324,36 @@ absl::Status CudaDevice::Zero(char* to, int64_t bytes) const {
 absl::Status CudaDevice::CopyStrided(char* to, absl::Span<const int64_t> to_strides, const char* from,
                                      absl::Span<const int64_t> from_strides, absl::Span<const int64_t> sizes,
                                      int item_bytes) const {
-  Geometry target, source;
-  target.sizes.assign(sizes.begin(), sizes.end());
-  target.strides.assign(to_strides.begin(), to_strides.end());
-  source.sizes = target.sizes;
-  source.strides.assign(from_strides.begin(), from_strides.end());
-  const int64_t elements = target.NumElements();
-  if (elements == 0 || (to == from && target.strides == source.strides)) return absl::OkStatus();
-  const auto [to_low, to_high] = target.Span();
-  const auto [from_low, from_high] = source.Span();
-  bool same_layout = to_high - to_low == elements;
-  for (size_t d = 0; d < sizes.size(); ++d) same_layout &= sizes[d] == 1 || to_strides[d] == from_strides[d];
-  if (same_layout) return Copy(to + to_low * item_bytes, from + from_low * item_bytes, elements * item_bytes);
-  // The host moves the elements: the bytes between those of the destination keep their values.
-  ++strided_copies_;
-  std::vector<char> read(Size((from_high - from_low) * item_bytes)), written(Size((to_high - to_low) * item_bytes));
-  SMELT_RETURN_IF_ERROR(ToHost(read.data(), from + from_low * item_bytes, static_cast<int64_t>(read.size())));
-  if (to_high - to_low != elements)
-    SMELT_RETURN_IF_ERROR(ToHost(written.data(), to + to_low * item_bytes, static_cast<int64_t>(written.size())));
-  smelt::CopyStrided(written.data() - to_low * item_bytes, to_strides, read.data() - from_low * item_bytes,
-                     from_strides, sizes, item_bytes);
-  return FromHost(to + to_low * item_bytes, written.data(), static_cast<int64_t>(written.size()));
+  int64_t elements = 1;
+  for (const int64_t size : sizes) elements *= size;
+  if (elements == 0 || (to == from && to_strides == from_strides)) return absl::OkStatus();
+  const CopyDims dims = Merged(sizes, to_strides, from_strides, item_bytes);
+  const size_t rank = dims.sizes.size();
+  if (rank == 0) return Copy(to, from, item_bytes);
+  if (rank == 1 && dims.to[0] == item_bytes && dims.from[0] == item_bytes) return Copy(to, from, elements * item_bytes);
+  const size_t most = functions::kMaxRank, outer = rank > most ? rank - most : 0;
+  std::vector<int64_t> words(functions::kCopyWords);
+  words[2] = item_bytes;
+  words[3] = elements;
+  words[4] = static_cast<int64_t>(rank - outer);
+  for (size_t d = outer; d < rank; ++d) {
+    words[5 + 3 * (d - outer)] = dims.sizes[d];
+    words[6 + 3 * (d - outer)] = dims.to[d];
+    words[7 + 3 * (d - outer)] = dims.from[d];
+  }
+  // The outermost of very many dims are counted here.
+  for (size_t d = 0; d < outer; ++d) words[3] /= dims.sizes[d];
+  for (int64_t k = 0; k < elements / words[3]; ++k) {
+    words[0] = Word(to);
+    words[1] = Word(from);
+    int64_t left = k;
+    for (size_t d = outer; d-- > 0; left /= dims.sizes[d]) {
+      words[0] += left % dims.sizes[d] * dims.to[d];
+      words[1] += left % dims.sizes[d] * dims.from[d];
+    }
+    SMELT_RETURN_IF_ERROR(Run(kCopy, words, words[3]));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::shared_ptr<const KernelImage>> CudaDevice::Load(absl::Span<const uint8_t> code,
@@ -277,39 +366,229 @@ absl::StatusOr<std::shared_ptr<const KernelImage>> CudaDevice::Load(absl::Span<c
 
 absl::Status CudaDevice::Launch(const KernelLaunch& l) const {
   if (l.tiles <= 0) return absl::OkStatus();
-  const Scope scope(*this);
-  SMELT_RETURN_IF_ERROR(scope.status());
   const auto& image = static_cast<const Image&>(*l.image);
   const DeviceKernel& kernel = image.kernel(l.kernel);
   const fb::CudaKernelT& launch = *kernel.launch;
   const absl::Span<const int64_t> values(l.words, static_cast<size_t>(kernel.num_words));
-  SMELT_ASSIGN_OR_RETURN(const std::vector<Image::Stage>* stages, image.Find(l.kernel));
+  const std::vector<Image::Stage>* stages = image.Known(l.kernel);
+  std::optional<Scope> scope;
+  if (stages == nullptr || !IsGathering()) {
+    scope.emplace(*this);
+    SMELT_RETURN_IF_ERROR(scope->status());
+  }
+  if (stages == nullptr) {
+    SMELT_ASSIGN_OR_RETURN(stages, image.Find(l.kernel));
+  }
   SMELT_ASSIGN_OR_RETURN(const int64_t workspace_bytes, ComputeWorkspaceBytes(launch, values, l.tiles));
-  SMELT_ASSIGN_OR_RETURN(const std::shared_ptr<void> workspace, Allocate(workspace_bytes));
   std::shared_ptr<void> words;
+  int64_t words_at = 0;
   if (!launch.words_by_value) {
     const int64_t bytes = kernel.num_words * static_cast<int64_t>(sizeof(int64_t));
     SMELT_ASSIGN_OR_RETURN(words, Allocate(bytes));
     SMELT_RETURN_IF_ERROR(FromHost(static_cast<char*>(words.get()), reinterpret_cast<const char*>(l.words), bytes));
+    words_at = Word(words.get());
   }
-  int64_t begin = 0, end = l.tiles;
-  Address words_at = AddressOf(words.get()), status = AddressOf(l.status), workspace_at = AddressOf(workspace.get());
-  void* const first = launch.words_by_value ? static_cast<void*>(const_cast<int64_t*>(l.words)) : &words_at;
-  void* parameters[] = {first, &begin, &end, &status, &workspace_at};
+  LaunchList own;
+  LaunchList& list = IsGathering() ? gathered_.list : own;
   for (size_t k = 0; k < stages->size(); ++k) {
     SMELT_ASSIGN_OR_RETURN(const int64_t blocks, ComputeBlocks(launch, static_cast<int>(k), values, l.tiles));
     if (blocks == 0) continue;
     const fb::CudaStageT& stage = *launch.stages[k];
     const auto grid = static_cast<unsigned>(std::min<int64_t>(blocks, (*stages)[k].most_blocks));
-    SMELT_RETURN_IF_ERROR(
-        Check(driver_->cuLaunchKernel((*stages)[k].function, grid, 1, 1, static_cast<unsigned>(stage.threads), 1, 1,
-                                      static_cast<unsigned>(stage.shared_bytes), stream_, parameters, nullptr),
-              stage.entry));
+    list.Add((*stages)[k].function, stage.entry.c_str(),
+             {grid, static_cast<unsigned>(stage.threads), static_cast<unsigned>(stage.shared_bytes)},
+             launch.words_by_value ? values : absl::Span<const int64_t>(&words_at, 1), l.tiles, AddressOf(l.status),
+             workspace_bytes);
   }
+  return own.empty() ? absl::OkStatus() : LaunchEach(*this, own);
+}
+
+absl::Status CudaDevice::Run(Builtin function, absl::Span<const int64_t> words, int64_t items, int64_t* report) const {
+  KernelLaunch launch;
+  launch.image = functions_.get();
+  launch.kernel = function;
+  launch.words = words.data();
+  launch.tiles = items;
+  launch.status = report;
+  return Launch(launch);
+}
+
+bool CudaDevice::IsGathering() const { return gathering == this; }
+
+absl::Status CudaDevice::BeginCall(std::unique_ptr<LaunchGraphs>* graphs) const {
+  if (*graphs == nullptr) *graphs = std::make_unique<CudaGraphs>(*this);
+  gathered_.graphs = graphs;
+  gathered_.segment = 0;
+  gathered_.submissions = 0;
+  gathering = this;
   return absl::OkStatus();
 }
 
+absl::Status CudaDevice::Submit() const {
+  if (!IsGathering()) return absl::OkStatus();
+  absl::Status status;
+  if (!gathered_.list.empty()) {
+    const Scope scope(*this);
+    status = scope.status();
+    if (status.ok()) {
+      status = static_cast<CudaGraphs&>(**gathered_.graphs).Launch(gathered_.segment, gathered_.list);
+    }
+    ++gathered_.segment;
+    gathered_.submissions += status.ok() ? 1 : 0;
+    gathered_.list.Clear();
+  }
+  std::vector<Address> freed;
+  freed.swap(gathered_.freed);
+  gathering = nullptr;
+  for (const Address a : freed) Free(a);
+  gathering = this;
+  return status;
+}
+
+void CudaDevice::EndCall() const {
+  if (!IsGathering()) return;
+  gathered_.list.Clear();
+  Submit().IgnoreError();  // only frees memory
+  gathering = nullptr;
+}
+
+namespace {
+
+// The default stream, with which this device's is ordered in any case.
+bool IsDefault(uint64_t stream) { return stream <= 1; }
+
+Stream StreamOf(uint64_t stream) { return reinterpret_cast<Stream>(static_cast<uintptr_t>(stream)); }
+
+}  // namespace
+
+absl::Status CudaDevice::FollowStream(uint64_t stream) const {
+  if (IsDefault(stream)) return absl::OkStatus();
+  const Scope scope(*this);
+  SMELT_RETURN_IF_ERROR(scope.status());
+  const std::lock_guard<std::mutex> lock(order_mutex_);
+  SMELT_RETURN_IF_ERROR(Check(driver_->cuEventRecord(order_event_, StreamOf(stream)), "the caller's stream"));
+  return Check(driver_->cuStreamWaitEvent(stream_, order_event_, 0), "the caller's stream");
+}
+
+absl::Status CudaDevice::LetStreamFollow(uint64_t stream) const {
+  SMELT_RETURN_IF_ERROR(Submit());
+  if (IsDefault(stream)) return absl::OkStatus();
+  const Scope scope(*this);
+  SMELT_RETURN_IF_ERROR(scope.status());
+  const std::lock_guard<std::mutex> lock(order_mutex_);
+  SMELT_RETURN_IF_ERROR(Check(driver_->cuEventRecord(order_event_, stream_), "the caller's stream"));
+  return Check(driver_->cuStreamWaitEvent(StreamOf(stream), order_event_, 0), "the caller's stream");
+}
+
+class CudaDevice::CudaMark final : public WorkMark {
+ public:
+  CudaMark(const CudaDevice& device, Marker marker) : device_(device), marker_(marker) {}
+  ~CudaMark() override {
+    const std::lock_guard<std::mutex> lock(device_.markers_mutex_);
+    device_.markers_.push_back(marker_);
+  }
+  bool IsReached() const override {
+    const Scope scope(device_);
+    // An error is for Wait to tell.
+    return !scope.status().ok() || device_.driver().cuEventQuery(marker_.event) != kNotReady;
+  }
+  absl::Status Wait() const override {
+    const Scope scope(device_);
+    SMELT_RETURN_IF_ERROR(scope.status());
+    ++device_.waits_;
+    return device_.Check(device_.driver().cuEventSynchronize(marker_.event), "the work of the call");
+  }
+  const int64_t* words() const override { return marker_.words; }
+
+ private:
+  const CudaDevice& device_;
+  const Marker marker_;
+};
+
+absl::StatusOr<CudaDevice::Marker> CudaDevice::NewMarker(int64_t count) const {
+  {
+    const std::lock_guard<std::mutex> lock(markers_mutex_);
+    for (size_t i = 0; i < markers_.size(); ++i) {
+      if (markers_[i].capacity < count || driver_->cuEventQuery(markers_[i].event) != kSuccess) continue;
+      std::swap(markers_[i], markers_.back());
+      const Marker found = markers_.back();
+      markers_.pop_back();
+      return found;
+    }
+  }
+  // It stays for later calls. What a failure leaves is not used, and small.
+  Marker made;
+  made.capacity = std::max<int64_t>(64, count * 2);
+  void* words = nullptr;
+  SMELT_RETURN_IF_ERROR(
+      Check(driver_->cuMemHostAlloc(&words, Size(made.capacity) * sizeof(int64_t), 0), "cuMemHostAlloc"));
+  made.words = static_cast<int64_t*>(words);
+  SMELT_RETURN_IF_ERROR(Check(driver_->cuEventCreate(&made.event, kEventWithoutTime), "cuEventCreate"));
+  return made;
+}
+
+absl::StatusOr<std::unique_ptr<WorkMark>> CudaDevice::Mark(const int64_t* words, int64_t count) const {
+  SMELT_RETURN_IF_ERROR(Submit());
+  const Scope scope(*this);
+  SMELT_RETURN_IF_ERROR(scope.status());
+  SMELT_ASSIGN_OR_RETURN(const Marker marker, NewMarker(count));
+  auto mark = std::make_unique<CudaMark>(*this, marker);
+  if (count > 0) {
+    const int64_t bytes = count * static_cast<int64_t>(sizeof(int64_t));
+    to_host_ += bytes;
+    SMELT_RETURN_IF_ERROR(
+        Check(driver_->cuMemcpyDtoHAsync(marker.words, AddressOf(words), Size(bytes), stream_), "a copy to the host"));
+  }
+  SMELT_RETURN_IF_ERROR(Check(driver_->cuEventRecord(marker.event, stream_), "the end of the call"));
+  return mark;
+}
+
+absl::Status CudaDevice::PutBack(char* to, const char* from, int64_t bytes, const Reports& reports) const {
+  if (bytes == 0) return absl::OkStatus();
+  return Run(kPutBack, {Word(to), Word(from), bytes, Word(reports.first), reports.count, reports.distance},
+             (bytes + 15) / 16);
+}
+
+absl::Status CudaDevice::CheckIndices(const char* at, DType dtype, absl::Span<const int64_t> sizes,
+                                      absl::Span<const int64_t> strides, int64_t low, int64_t limit,
+                                      int64_t* report) const {
+  int64_t elements = 1;
+  for (const int64_t size : sizes) elements *= size;
+  if (elements == 0) return absl::OkStatus();
+  const int64_t item = ItemSize(dtype);
+  const CopyDims dims = Merged(sizes, strides, strides, item);
+  if (dims.sizes.size() > functions::kMaxRank)
+    return absl::UnimplementedError("an index with so many strided dims on a device");
+  std::vector<int64_t> words(functions::kCheckIndexWords);
+  words[0] = Word(at);
+  words[1] = item;
+  words[2] = dtype == DType::kInt8;
+  words[3] = elements;
+  words[4] = low;
+  words[5] = limit;
+  words[6] = static_cast<int64_t>(dims.sizes.size());
+  for (size_t d = 0; d < dims.sizes.size(); ++d) {
+    words[7 + 2 * d] = dims.sizes[d];
+    words[8 + 2 * d] = dims.to[d];
+  }
+  return Run(kCheckIndices, words, elements, report);
+}
+
+absl::StatusOr<std::shared_ptr<void>> CudaDevice::SharedWorkspace(int64_t bytes) const {
+  if (bytes == 0) return std::shared_ptr<void>();
+  const std::lock_guard<std::mutex> lock(workspace_mutex_);
+  std::shared_ptr<void> now = workspace_.lock();
+  if (now != nullptr && workspace_bytes_ >= bytes) return now;
+  // A graph that has the old one keeps it.
+  const int64_t rounded = (bytes + (bytes >> 1) + 255) / 256 * 256;
+  SMELT_ASSIGN_OR_RETURN(now, Allocate(rounded));
+  workspace_ = now;
+  workspace_bytes_ = rounded;
+  return now;
+}
+
 absl::Status CudaDevice::Synchronize() const {
+  SMELT_RETURN_IF_ERROR(Submit());
   const Scope scope(*this);
   SMELT_RETURN_IF_ERROR(scope.status());
   ++waits_;

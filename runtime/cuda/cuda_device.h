@@ -4,6 +4,9 @@
 //   SMELT_ASSIGN_OR_RETURN(const ExecutionDevice* device, ExecutionDevice::Of(Device::Cuda(0)));
 //
 // The stream waits for the work that was given to the context's default stream before, and the default stream for it.
+// Other streams are ordered with it by events. While a call gathers its work (BeginCall), launches go to a list, which
+// becomes a graph when it occurs again (launch_graphs.h); copies and checks are kernels of the runtime's own
+// (functions/functions.h).
 // After an error that the context does not survive, every call returns that error.
 #ifndef SMELT_RUNTIME_CUDA_CUDA_DEVICE_H_
 #define SMELT_RUNTIME_CUDA_CUDA_DEVICE_H_
@@ -20,6 +23,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "smelt/runtime/cuda/driver.h"
+#include "smelt/runtime/cuda/launch_graphs.h"
 #include "smelt/runtime/device/device.h"
 
 namespace smelt::cuda {
@@ -43,7 +47,20 @@ class CudaDevice final : public ExecutionDevice {
                                                           std::vector<DeviceKernel> kernels) const override;
   absl::Status Launch(const KernelLaunch& launch) const override;
   absl::Status Synchronize() const override;
+  absl::Status BeginCall(std::unique_ptr<LaunchGraphs>* graphs) const override;
+  absl::Status Submit() const override;
+  int64_t submissions() const override { return gathered_.submissions; }
+  void EndCall() const override;
+  absl::Status FollowStream(uint64_t stream) const override;
+  absl::Status LetStreamFollow(uint64_t stream) const override;
+  absl::StatusOr<std::unique_ptr<WorkMark>> Mark(const int64_t* words, int64_t count) const override;
+  absl::Status PutBack(char* to, const char* from, int64_t bytes, const Reports& reports) const override;
+  absl::Status CheckIndices(const char* at, DType dtype, absl::Span<const int64_t> sizes,
+                            absl::Span<const int64_t> strides, int64_t low, int64_t limit,
+                            int64_t* report) const override;
 
+  // How often the context is made current to release something, which may not fail.
+  static constexpr int kReleaseTries = 2;
   // Makes the context current for the life of an object, and then the one before it.
   class Scope {
    public:
@@ -63,14 +80,31 @@ class CudaDevice final : public ExecutionDevice {
   absl::Status Check(Result result, absl::string_view what) const;
   const Driver& driver() const { return *driver_; }
   int multiprocessors() const { return multiprocessors_; }
+  Stream stream() const { return stream_; }
+  // Returns memory of at least so many bytes that all graphs share, since they run one after the other.
+  absl::StatusOr<std::shared_ptr<void>> SharedWorkspace(int64_t bytes) const;
+  void CountGraphLaunch() const { ++graph_launches_; }
 
  private:
   // One half of the staging memory of the copies between host and device.
   static constexpr int64_t kStagingBytes = int64_t{4} << 20;
 
-  CudaDevice() = default;
+  // An event, and memory that the driver copies words of the device to.
+  struct Marker {
+    Event event = nullptr;
+    int64_t* words = nullptr;
+    int64_t capacity = 0;
+  };
+  class CudaMark;
+  enum Builtin : int;  // the functions of the runtime itself
+
+  CudaDevice();
   absl::Status Init(int index);
   void Free(Address address) const;
+  bool IsGathering() const;  // on this thread
+  // Launches one of them.
+  absl::Status Run(Builtin function, absl::Span<const int64_t> words, int64_t items, int64_t* report = nullptr) const;
+  absl::StatusOr<Marker> NewMarker(int64_t count) const;
 
   const Driver* driver_ = nullptr;
   int index_ = 0, multiprocessors_ = 0, compute_capability_ = 0;
@@ -79,6 +113,23 @@ class CudaDevice final : public ExecutionDevice {
   Pool pool_ = nullptr;
   char* staging_ = nullptr;  // pinned
   mutable std::mutex staging_mutex_;
+  std::shared_ptr<const KernelImage> functions_;  // of the runtime
+  mutable std::mutex order_mutex_;
+  Event order_event_ = nullptr;
+  mutable std::mutex markers_mutex_;
+  mutable std::vector<Marker> markers_;  // that no mark has; the driver may still write to them
+  mutable std::mutex workspace_mutex_;
+  mutable std::weak_ptr<void> workspace_;
+  mutable int64_t workspace_bytes_ = 0;
+  // The work of the call that runs, whose thread holds calls().
+  struct Gathered {
+    std::unique_ptr<LaunchGraphs>* graphs = nullptr;
+    LaunchList list;
+    size_t segment = 0;
+    int64_t submissions = 0;
+    std::vector<Address> freed;
+  };
+  mutable Gathered gathered_;
   mutable std::mutex lost_mutex_;
   mutable absl::Status lost_;
   mutable std::atomic<bool> is_lost_ = false;

@@ -10,8 +10,8 @@
 namespace smelt::cuda {
 namespace {
 
-// The oldest driver that has every function above is that of CUDA 11.3, which added cuGetProcAddress.
-constexpr int kOldestDriver = 11030;
+// The oldest driver that has every function of the list is that of CUDA 11.4.
+constexpr int kOldestDriver = 11040;
 
 // CU_GET_PROC_ADDRESS_LEGACY_STREAM
 constexpr uint64_t kLegacyDefaultStream = 1;

@@ -19,7 +19,7 @@
 namespace smelt::cuda {
 
 using Result = int;  // CUresult
-inline constexpr Result kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100;
+inline constexpr Result kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100, kNotReady = 600;
 using DeviceNumber = int;            // CUdevice
 using Address = unsigned long long;  // CUdeviceptr NOLINT: the type that the driver has
 using Context = struct ContextHandle*;
@@ -27,6 +27,10 @@ using Stream = struct StreamHandle*;
 using Pool = struct PoolHandle*;
 using Module = struct ModuleHandle*;
 using Function = struct FunctionHandle*;
+using Event = struct EventHandle*;
+using Graph = struct GraphHandle*;
+using GraphNode = struct GraphNodeHandle*;
+using GraphExec = struct GraphExecHandle*;
 
 // CUdevice_attribute
 inline constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76, kMemoryPools = 115;
@@ -36,6 +40,8 @@ inline constexpr int kMaxDynamicSharedBytes = 8;
 inline constexpr int kReleaseThreshold = 4;
 // CUmemAllocationType, CUmemLocationType
 inline constexpr int kPinned = 1, kOnDevice = 1;
+// CUevent_flags
+inline constexpr unsigned kEventWithoutTime = 2;
 
 // CUmemPoolProps
 struct PoolProperties {
@@ -47,6 +53,18 @@ struct PoolProperties {
   size_t max_size = 0;
   unsigned short usage = 0;  // NOLINT: the type that the driver has
   unsigned char reserved[54] = {};
+};
+
+// CUDA_KERNEL_NODE_PARAMS. Drivers before CUDA 12 read it without its last two fields.
+struct KernelNodeParameters {
+  Function function = nullptr;
+  unsigned grid_x = 1, grid_y = 1, grid_z = 1;
+  unsigned block_x = 1, block_y = 1, block_z = 1;
+  unsigned shared_bytes = 0;
+  void** parameters = nullptr;
+  void** extra = nullptr;
+  struct KernelHandle* kernel = nullptr;  // instead of the function
+  Context context = nullptr;
 };
 
 // Each function that is used: its parameters, its name in the library, and the first CUDA version that has it.
@@ -80,6 +98,22 @@ struct PoolProperties {
   F(cuLaunchKernel, "cuLaunchKernel", 7000,                                                                    \
     (Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
      unsigned block_z, unsigned shared_bytes, Stream stream, void** parameters, void** extra))                 \
+  F(cuStreamWaitEvent, "cuStreamWaitEvent", 3020, (Stream stream, Event event, unsigned flags))                \
+  F(cuEventCreate, "cuEventCreate", 2000, (Event * event, unsigned flags))                                     \
+  F(cuEventRecord, "cuEventRecord", 2000, (Event event, Stream stream))                                        \
+  F(cuEventQuery, "cuEventQuery", 2000, (Event event))                                                         \
+  F(cuEventSynchronize, "cuEventSynchronize", 2000, (Event event))                                             \
+  F(cuGraphCreate, "cuGraphCreate", 10000, (Graph * graph, unsigned flags))                                    \
+  F(cuGraphDestroy, "cuGraphDestroy", 10000, (Graph graph))                                                    \
+  F(cuGraphAddKernelNode, "cuGraphAddKernelNode", 10000,                                                       \
+    (GraphNode * node, Graph graph, const GraphNode* before, size_t num_before,                                \
+     const KernelNodeParameters* parameters))                                                                  \
+  F(cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags", 11040,                                         \
+    (GraphExec * exec, Graph graph, unsigned long long flags))                                                 \
+  F(cuGraphExecDestroy, "cuGraphExecDestroy", 10000, (GraphExec exec))                                         \
+  F(cuGraphExecKernelNodeSetParams, "cuGraphExecKernelNodeSetParams", 10000,                                   \
+    (GraphExec exec, GraphNode node, const KernelNodeParameters* parameters))                                  \
+  F(cuGraphLaunch, "cuGraphLaunch", 10000, (GraphExec exec, Stream stream))                                    \
   F(cuGetErrorName, "cuGetErrorName", 6000, (Result result, const char** text))                                \
   F(cuGetErrorString, "cuGetErrorString", 6000, (Result result, const char** text))
 

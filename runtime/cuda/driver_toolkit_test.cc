@@ -46,6 +46,26 @@ template <>
 struct Ours<CUmemPoolProps> {
   using Type = PoolProperties;
 };
+template <>
+struct Ours<CUevent_st> {
+  using Type = EventHandle;
+};
+template <>
+struct Ours<CUgraph_st> {
+  using Type = GraphHandle;
+};
+template <>
+struct Ours<CUgraphNode_st> {
+  using Type = GraphNodeHandle;
+};
+template <>
+struct Ours<CUgraphExec_st> {
+  using Type = GraphExecHandle;
+};
+template <>
+struct Ours<CUDA_KERNEL_NODE_PARAMS> {
+  using Type = KernelNodeParameters;
+};
 template <typename R, typename... A>
 struct Ours<R(A...)> {
   using Type = typename Ours<R>::Type(typename Ours<A>::Type...);
@@ -62,6 +82,8 @@ TEST(DriverToolkitTest, NumbersAreThoseOfTheHeader) {
   EXPECT_EQ(kSuccess, CUDA_SUCCESS);
   EXPECT_EQ(kOutOfMemory, CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(kNoDevice, CUDA_ERROR_NO_DEVICE);
+  EXPECT_EQ(kNotReady, CUDA_ERROR_NOT_READY);
+  EXPECT_EQ(kEventWithoutTime, CU_EVENT_DISABLE_TIMING);
   EXPECT_EQ(kMultiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   EXPECT_EQ(kMajor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
   EXPECT_EQ(kMinor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
@@ -85,6 +107,17 @@ TEST(DriverToolkitTest, PoolPropertiesLieAsInTheHeader) {
   EXPECT_EQ(offsetof(PoolProperties, location_id), offsetof(CUmemPoolProps, location.id));
   EXPECT_EQ(offsetof(PoolProperties, max_size), offsetof(CUmemPoolProps, maxSize));
   EXPECT_EQ(offsetof(PoolProperties, usage), offsetof(CUmemPoolProps, usage));
+}
+
+TEST(DriverToolkitTest, KernelNodeParametersLieAsInTheHeader) {
+  static_assert(sizeof(KernelNodeParameters) == sizeof(CUDA_KERNEL_NODE_PARAMS));
+  EXPECT_EQ(offsetof(KernelNodeParameters, grid_x), offsetof(CUDA_KERNEL_NODE_PARAMS, gridDimX));
+  EXPECT_EQ(offsetof(KernelNodeParameters, block_z), offsetof(CUDA_KERNEL_NODE_PARAMS, blockDimZ));
+  EXPECT_EQ(offsetof(KernelNodeParameters, shared_bytes), offsetof(CUDA_KERNEL_NODE_PARAMS, sharedMemBytes));
+  EXPECT_EQ(offsetof(KernelNodeParameters, parameters), offsetof(CUDA_KERNEL_NODE_PARAMS, kernelParams));
+  EXPECT_EQ(offsetof(KernelNodeParameters, extra), offsetof(CUDA_KERNEL_NODE_PARAMS, extra));
+  EXPECT_EQ(offsetof(KernelNodeParameters, kernel), offsetof(CUDA_KERNEL_NODE_PARAMS, kern));
+  EXPECT_EQ(offsetof(KernelNodeParameters, context), offsetof(CUDA_KERNEL_NODE_PARAMS, ctx));
 }
 
 }  // namespace

@@ -50,6 +50,20 @@ absl::Status ExecutionDevice::CopyElements(const Tensor& to, const Tensor& from)
   return CopyStrided(to.address(), to.strides(), from.address(), from.strides(), to.sizes(), ItemSize(to.dtype()));
 }
 
+absl::StatusOr<std::unique_ptr<WorkMark>> ExecutionDevice::Mark(const int64_t* words, int64_t count) const {
+  return absl::UnimplementedError("the host has no work to mark");
+}
+
+absl::Status ExecutionDevice::PutBack(char* to, const char* from, int64_t bytes, const Reports& reports) const {
+  return absl::UnimplementedError("the host puts back itself");
+}
+
+absl::Status ExecutionDevice::CheckIndices(const char* at, DType dtype, absl::Span<const int64_t> sizes,
+                                           absl::Span<const int64_t> strides, int64_t low, int64_t limit,
+                                           int64_t* report) const {
+  return absl::UnimplementedError("the host checks indices itself");
+}
+
 absl::StatusOr<std::shared_ptr<void>> HostDevice::Allocate(int64_t bytes) const {
   std::shared_ptr<Storage> storage = Storage::Allocate(bytes);
   void* data = storage->data();

@@ -54,6 +54,21 @@ struct KernelLaunch {
   int64_t chunk = 0, chunks = 1;
 };
 
+// What a device keeps of the work of one bound plan, to give it again at once. Destroying it waits for that work.
+class LaunchGraphs {
+ public:
+  virtual ~LaunchGraphs() = default;
+};
+
+// A point in the work of a device, and words that the work before it has left. Thread-safe.
+class WorkMark {
+ public:
+  virtual ~WorkMark() = default;
+  virtual bool IsReached() const = 0;
+  virtual absl::Status Wait() const = 0;
+  virtual const int64_t* words() const = 0;  // to be read after Wait
+};
+
 class ExecutionDevice : public DeviceMemory {
  public:
   using DeviceOpener = absl::StatusOr<const ExecutionDevice*> (*)(int index);
@@ -71,9 +86,10 @@ class ExecutionDevice : public DeviceMemory {
   struct Transfers {
     int64_t to_host = 0, to_device = 0;  // bytes
     int64_t waits = 0;
-    int64_t strided_copies = 0;  // within the device, that the host has made
+    int64_t driver_calls = 0;    // of functions that can fail
+    int64_t graph_launches = 0;  // of the work of several launches at once
   };
-  Transfers transfers() const { return {to_host_, to_device_, waits_, strided_copies_}; }
+  Transfers transfers() const { return {to_host_, to_device_, waits_, driver_calls_, graph_launches_}; }
 
   // Copies strided elements. The two may not overlap.
   virtual absl::Status CopyStrided(char* to, absl::Span<const int64_t> to_strides, const char* from,
@@ -88,8 +104,37 @@ class ExecutionDevice : public DeviceMemory {
   // Waits for all work.
   virtual absl::Status Synchronize() const = 0;
 
-  // Calls on one accelerator run one after the other; each holds this.
+  // Calls on one accelerator are given to it one after the other; each holds this while it is.
   std::mutex& calls() const { return calls_; }
+
+  // --- for calls on an accelerator: they need `calls` ---
+  // From here to EndCall, this thread's launches and copies within the device are gathered, and memory that it frees
+  // stays until they are submitted. Whatever needs their outcome submits them first. Work that is submitted again
+  // becomes a graph, which `graphs` keeps; other words in it are all that may differ then.
+  virtual absl::Status BeginCall(std::unique_ptr<LaunchGraphs>* graphs) const { return absl::OkStatus(); }
+  virtual absl::Status Submit() const { return absl::OkStatus(); }
+  // Returns how often work has been submitted since BeginCall, without an error. What fails may have run in part.
+  virtual int64_t submissions() const { return 0; }
+  // Drops work that was not submitted.
+  virtual void EndCall() const {}
+  // Lets later work of this device follow all that `stream` has been given, and later work of `stream` follow all that
+  // this device has been given. The number of a stream is the driver's handle: 0 and 1 are the default stream, which is
+  // always ordered so, and 2 is the calling thread's. LetStreamFollow is for any thread.
+  virtual absl::Status FollowStream(uint64_t stream) const { return absl::OkStatus(); }
+  virtual absl::Status LetStreamFollow(uint64_t stream) const { return absl::OkStatus(); }
+  // Marks this point, with copies of `count` words of the device.
+  virtual absl::StatusOr<std::unique_ptr<WorkMark>> Mark(const int64_t* words, int64_t count) const;
+  // What kernels report: `count` words, each `distance` words after the last. 0: nothing.
+  struct Reports {
+    const int64_t* first = nullptr;
+    int64_t count = 0, distance = 1;
+  };
+  // Copies bytes if anything is reported by then.
+  virtual absl::Status PutBack(char* to, const char* from, int64_t bytes, const Reports& reports) const;
+  // Reports 1 if an integer of a strided view is not in [low, limit).
+  virtual absl::Status CheckIndices(const char* at, DType dtype, absl::Span<const int64_t> sizes,
+                                    absl::Span<const int64_t> strides, int64_t low, int64_t limit,
+                                    int64_t* report) const;
 
   absl::StatusOr<std::shared_ptr<Storage>> NewStorage(int64_t bytes) const;
   // The same as Tensor::EmptyStrided.
@@ -99,7 +144,7 @@ class ExecutionDevice : public DeviceMemory {
   absl::Status CopyElements(const Tensor& to, const Tensor& from) const;
 
  protected:
-  mutable std::atomic<int64_t> to_host_ = 0, to_device_ = 0, waits_ = 0, strided_copies_ = 0;
+  mutable std::atomic<int64_t> to_host_ = 0, to_device_ = 0, waits_ = 0, driver_calls_ = 0, graph_launches_ = 0;
 
  private:
   mutable std::mutex calls_;

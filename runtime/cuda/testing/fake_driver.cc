@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "smelt/runtime/cuda/driver.h"
+#include "smelt/runtime/cuda/functions/functions.h"
 
 namespace smelt::fake_cuda {
 namespace {
@@ -29,11 +30,17 @@ namespace {
 using cuda::Address;
 using cuda::Context;
 using cuda::DeviceNumber;
+using cuda::Event;
 using cuda::Function;
+using cuda::Graph;
+using cuda::GraphExec;
+using cuda::GraphNode;
+using cuda::KernelNodeParameters;
 using cuda::kMajor;
 using cuda::kMemoryPools;
 using cuda::kMinor;
 using cuda::kMultiprocessors;
+using cuda::kNotReady;
 using cuda::kOutOfMemory;
 using cuda::kSuccess;
 using cuda::Module;
@@ -174,15 +181,94 @@ class Worker {
   std::thread thread_;
 };
 
+// The last point of a stream at which it was recorded.
+class Point {
+ public:
+  void Reach() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    reached_ = true;
+    wake_.notify_all();
+  }
+  bool IsReached() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return reached_;
+  }
+  void Wait() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    wake_.wait(lock, [this] { return reached_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool reached_ = false;
+};
+struct RecordedEvent {
+  std::shared_ptr<Point> point;  // null: not recorded
+};
+
+// A kernel with its parameters.
+using Work = std::function<void()>;
+// Kernels, each with those that must have run before it.
+struct KernelGraph {
+  struct Node {
+    Work work;
+    std::vector<size_t> before;
+  };
+  std::vector<Node> nodes;
+  std::vector<std::unique_ptr<size_t>> handles;  // the numbers of the nodes
+};
+
+// Runs the nodes in an order that the dependencies allow, chosen by the seed.
+void RunGraph(const std::vector<KernelGraph::Node>& nodes, std::mt19937_64& random) {
+  std::vector<size_t> missing(nodes.size());
+  std::vector<size_t> ready;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    missing[i] = nodes[i].before.size();
+    if (missing[i] == 0) ready.push_back(i);
+  }
+  while (!ready.empty()) {
+    std::swap(ready[random() % ready.size()], ready.back());
+    const size_t next = ready.back();
+    ready.pop_back();
+    nodes[next].work();
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      for (size_t b : nodes[i].before) {
+        if (b == next && --missing[i] == 0) ready.push_back(i);
+      }
+    }
+  }
+}
+
+// Runs a function of the runtime as the only thread of its grid.
+template <void (*function)(const cuda::functions::Int*, cuda::functions::Int, cuda::functions::Int)>
+void RunFunction(void*, int, const int64_t* words, int64_t, int64_t, int64_t*, void*) {
+  function(reinterpret_cast<const cuda::functions::Int*>(words), 0, 1);
+}
+void RunIndexCheck(void*, int, const int64_t* words, int64_t, int64_t, int64_t* status, void*) {
+  cuda::functions::CheckIndices(reinterpret_cast<const cuda::functions::Int*>(words), 0, 1,
+                                reinterpret_cast<cuda::functions::Int*>(status));
+}
+
 // All that the driver has. It lives as long as the process.
 struct State {
+  State() {
+    kernels["smelt_move"] = {cuda::functions::kMoveWords, true, 256, RunFunction<cuda::functions::Move>, nullptr};
+    kernels["smelt_zero"] = {cuda::functions::kZeroWords, true, 256, RunFunction<cuda::functions::Zero>, nullptr};
+    kernels["smelt_copy"] = {cuda::functions::kCopyWords, true, 256, RunFunction<cuda::functions::Copy>, nullptr};
+    kernels["smelt_put_back"] = {cuda::functions::kPutBackWords, true, 256, RunFunction<cuda::functions::PutBack>,
+                                 nullptr};
+    kernels["smelt_check_indices"] = {cuda::functions::kCheckIndexWords, true, 256, RunIndexCheck, nullptr};
+  }
+
   std::mutex mutex;
   Memory memory;
   std::map<std::string, KernelInfo> kernels;
   std::set<Worker*> streams;
   std::map<char*, size_t> pinned;
   std::set<Module> modules;
-  int64_t calls = 0, fail_at = -1, launches = 0;
+  std::set<KernelGraph*> graphs, execs;
+  int64_t calls = 0, fail_at = -1, launches = 0, graph_launches = 0, graph_updates = 0, waits = 0;
   Result fail_with = kSuccess, lost = kSuccess;
 
   bool IsPinned(const void* p, size_t bytes) {
@@ -225,6 +311,11 @@ Worker* WorkerOf(Stream stream) {
   auto* worker = reinterpret_cast<Worker*>(stream);
   const std::lock_guard<std::mutex> lock(Get().mutex);
   return Get().streams.count(worker) != 0 ? worker : nullptr;
+}
+
+void CountWait() {
+  const std::lock_guard<std::mutex> lock(Get().mutex);
+  ++Get().waits;
 }
 
 Result Init(unsigned) {
@@ -293,7 +384,42 @@ Result StreamSynchronize(Stream stream) {
   BEGIN();
   Worker* worker = WorkerOf(stream);
   if (worker == nullptr) return kInvalidHandle;
+  CountWait();
   worker->Wait();
+  return kSuccess;
+}
+Result StreamWaitEvent(Stream stream, Event event, unsigned) {
+  BEGIN();
+  Worker* worker = WorkerOf(stream);
+  if (worker == nullptr) return kInvalidHandle;
+  const std::shared_ptr<Point> point = reinterpret_cast<RecordedEvent*>(event)->point;
+  if (point != nullptr) worker->Add([point] { point->Wait(); });
+  return kSuccess;
+}
+Result EventCreate(Event* event, unsigned) {
+  BEGIN();
+  *event = reinterpret_cast<Event>(new RecordedEvent());
+  return kSuccess;
+}
+Result EventRecord(Event event, Stream stream) {
+  BEGIN();
+  Worker* worker = WorkerOf(stream);
+  if (worker == nullptr) return kInvalidHandle;
+  auto point = std::make_shared<Point>();
+  reinterpret_cast<RecordedEvent*>(event)->point = point;
+  worker->Add([point] { point->Reach(); });
+  return kSuccess;
+}
+Result EventQuery(Event event) {
+  BEGIN();
+  const std::shared_ptr<Point>& point = reinterpret_cast<RecordedEvent*>(event)->point;
+  return point == nullptr || point->IsReached() ? kSuccess : kNotReady;
+}
+Result EventSynchronize(Event event) {
+  BEGIN();
+  CountWait();
+  const std::shared_ptr<Point> point = reinterpret_cast<RecordedEvent*>(event)->point;
+  if (point != nullptr) point->Wait();
   return kSuccess;
 }
 Result MemPoolCreate(Pool* pool, const PoolProperties* properties) {
@@ -417,50 +543,137 @@ Result OccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function, int, siz
   *blocks = 2;
   return kSuccess;
 }
+// Returns the work of a kernel; its parameters are copied. Empty if they cannot be those of one.
+Work WorkOf(const KernelNodeParameters& p) {
+  const KernelInfo& kernel = *reinterpret_cast<const KernelInfo*>(p.function);
+  if (p.grid_x == 0 || p.grid_y != 1 || p.grid_z != 1 || p.block_x != static_cast<unsigned>(kernel.threads) ||
+      p.block_y != 1 || p.block_z != 1 || p.extra != nullptr)
+    return nullptr;
+  Memory& memory = Get().memory;
+  std::vector<int64_t> words(static_cast<size_t>(kernel.num_words));
+  Address words_at = 0;
+  if (kernel.words_by_value) {
+    std::memcpy(words.data(), p.parameters[0], words.size() * sizeof(int64_t));
+  } else {
+    std::memcpy(&words_at, p.parameters[0], sizeof words_at);
+    if (!words.empty() && !memory.Holds(words_at, words.size() * sizeof(int64_t))) return nullptr;
+  }
+  int64_t begin, end;
+  Address status, workspace;
+  std::memcpy(&begin, p.parameters[1], sizeof begin);
+  std::memcpy(&end, p.parameters[2], sizeof end);
+  std::memcpy(&status, p.parameters[3], sizeof status);
+  std::memcpy(&workspace, p.parameters[4], sizeof workspace);
+  // The runtime's functions that report nothing have no status.
+  if (status != 0 && !memory.Holds(status, sizeof(int64_t))) return nullptr;
+  const auto grid = static_cast<int>(p.grid_x);
+  return [&memory, kernel, grid, words, words_at, begin, end, status, workspace] {
+    std::vector<int64_t> values = words;
+    if (!kernel.words_by_value && !values.empty())
+      std::memcpy(values.data(), memory.At(words_at), values.size() * sizeof(int64_t));
+    // The streams reach the device's memory elsewhere than the client sees it.
+    for (int64_t& word : values) {
+      if (memory.IsHere(static_cast<Address>(word))) {
+        word = static_cast<int64_t>(reinterpret_cast<uintptr_t>(memory.At(static_cast<Address>(word))));
+      }
+    }
+    kernel.run(kernel.user, grid, values.data(), begin, end,
+               status == 0 ? nullptr : reinterpret_cast<int64_t*>(memory.At(status)),
+               workspace == 0 ? nullptr : memory.At(workspace));
+  };
+}
+
 Result LaunchKernel(Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                     unsigned block_y, unsigned block_z, unsigned, Stream stream, void** parameters, void** extra) {
   BEGIN();
   Worker* worker = WorkerOf(stream);
   if (worker == nullptr) return kInvalidHandle;
-  const KernelInfo& kernel = *reinterpret_cast<const KernelInfo*>(function);
-  if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x != static_cast<unsigned>(kernel.threads) || block_y != 1 ||
-      block_z != 1 || extra != nullptr)
-    return kInvalidValue;
-  Memory& memory = Get().memory;
-  // Parameters are copied when a kernel is launched.
-  std::vector<int64_t> words(static_cast<size_t>(kernel.num_words));
-  Address words_at = 0;
-  if (kernel.words_by_value) {
-    std::memcpy(words.data(), parameters[0], words.size() * sizeof(int64_t));
-  } else {
-    std::memcpy(&words_at, parameters[0], sizeof words_at);
-    if (!words.empty() && !memory.Holds(words_at, words.size() * sizeof(int64_t))) return kInvalidValue;
-  }
-  int64_t begin, end;
-  Address status, workspace;
-  std::memcpy(&begin, parameters[1], sizeof begin);
-  std::memcpy(&end, parameters[2], sizeof end);
-  std::memcpy(&status, parameters[3], sizeof status);
-  std::memcpy(&workspace, parameters[4], sizeof workspace);
-  if (!memory.Holds(status, sizeof(int64_t))) return kInvalidValue;
+  Work work = WorkOf({function, grid_x, grid_y, grid_z, block_x, block_y, block_z, 0, parameters, extra});
+  if (work == nullptr) return kInvalidValue;
   {
     const std::lock_guard<std::mutex> lock(Get().mutex);
     ++Get().launches;
   }
-  worker->Add([&memory, kernel, grid_x, words, words_at, begin, end, status, workspace]() mutable {
-    if (!kernel.words_by_value && !words.empty())
-      std::memcpy(words.data(), memory.At(words_at), words.size() * sizeof(int64_t));
-    // The streams reach the device's memory elsewhere than the client sees it.
-    for (int64_t& word : words) {
-      if (memory.IsHere(static_cast<Address>(word))) {
-        word = static_cast<int64_t>(reinterpret_cast<uintptr_t>(memory.At(static_cast<Address>(word))));
-      }
-    }
-    kernel.run(kernel.user, static_cast<int>(grid_x), words.data(), begin, end,
-               reinterpret_cast<int64_t*>(memory.At(status)), workspace == 0 ? nullptr : memory.At(workspace));
+  worker->Add(std::move(work));
+  return kSuccess;
+}
+
+bool IsLive(const std::set<KernelGraph*>& graphs, KernelGraph* graph) {
+  const std::lock_guard<std::mutex> lock(Get().mutex);
+  return graphs.count(graph) != 0;
+}
+
+Result GraphCreate(Graph* graph, unsigned) {
+  BEGIN();
+  auto* made = new KernelGraph();
+  const std::lock_guard<std::mutex> lock(Get().mutex);
+  Get().graphs.insert(made);
+  *graph = reinterpret_cast<Graph>(made);
+  return kSuccess;
+}
+Result GraphAddKernelNode(GraphNode* node, Graph graph, const GraphNode* before, size_t num_before,
+                          const KernelNodeParameters* parameters) {
+  BEGIN();
+  auto* g = reinterpret_cast<KernelGraph*>(graph);
+  if (!IsLive(Get().graphs, g)) return kInvalidHandle;
+  KernelGraph::Node made;
+  made.work = WorkOf(*parameters);
+  if (made.work == nullptr) return kInvalidValue;
+  for (size_t i = 0; i < num_before; ++i) made.before.push_back(*reinterpret_cast<const size_t*>(before[i]));
+  g->handles.push_back(std::make_unique<size_t>(g->nodes.size()));
+  g->nodes.push_back(std::move(made));
+  *node = reinterpret_cast<GraphNode>(g->handles.back().get());
+  return kSuccess;
+}
+Result GraphInstantiateWithFlags(GraphExec* exec, Graph graph, unsigned long long) {
+  BEGIN();
+  auto* g = reinterpret_cast<KernelGraph*>(graph);
+  if (!IsLive(Get().graphs, g)) return kInvalidHandle;
+  auto* made = new KernelGraph();
+  made->nodes = g->nodes;
+  const std::lock_guard<std::mutex> lock(Get().mutex);
+  Get().execs.insert(made);
+  *exec = reinterpret_cast<GraphExec>(made);
+  return kSuccess;
+}
+Result GraphExecKernelNodeSetParams(GraphExec exec, GraphNode node, const KernelNodeParameters* parameters) {
+  BEGIN();
+  auto* e = reinterpret_cast<KernelGraph*>(exec);
+  if (!IsLive(Get().execs, e)) return kInvalidHandle;
+  Work work = WorkOf(*parameters);
+  if (work == nullptr) return kInvalidValue;
+  e->nodes[*reinterpret_cast<const size_t*>(node)].work = std::move(work);
+  const std::lock_guard<std::mutex> lock(Get().mutex);
+  ++Get().graph_updates;
+  return kSuccess;
+}
+Result GraphLaunch(GraphExec exec, Stream stream) {
+  BEGIN();
+  auto* e = reinterpret_cast<KernelGraph*>(exec);
+  Worker* worker = WorkerOf(stream);
+  if (worker == nullptr || !IsLive(Get().execs, e)) return kInvalidHandle;
+  {
+    const std::lock_guard<std::mutex> lock(Get().mutex);
+    ++Get().graph_launches;
+  }
+  // Later changes of the nodes are for later launches.
+  worker->Add([nodes = e->nodes, order = seed + static_cast<uint64_t>(Get().graph_launches)] {
+    std::mt19937_64 random(order);
+    RunGraph(nodes, random);
   });
   return kSuccess;
 }
+// They are gone, whatever is returned.
+Result DestroyGraph(std::set<KernelGraph*>* graphs, void* graph) {
+  const Result begun = Begin();
+  auto* g = static_cast<KernelGraph*>(graph);
+  const std::lock_guard<std::mutex> lock(Get().mutex);
+  if (graphs->erase(g) == 0) return kInvalidHandle;
+  delete g;
+  return begun;
+}
+Result GraphExecDestroy(GraphExec exec) { return DestroyGraph(&Get().execs, exec); }
+Result GraphDestroy(Graph graph) { return DestroyGraph(&Get().graphs, graph); }
 Result GetErrorName(Result result, const char** text) {
   *text = result == kOutOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_OF_THE_TEST";
   return kSuccess;
@@ -507,6 +720,18 @@ SMELT_EXPORT int cuGetProcAddress(const char* symbol, void** function, int versi
       SMELT_FAKE(FuncSetAttribute),
       SMELT_FAKE(OccupancyMaxActiveBlocksPerMultiprocessor),
       SMELT_FAKE(LaunchKernel),
+      SMELT_FAKE(StreamWaitEvent),
+      SMELT_FAKE(EventCreate),
+      SMELT_FAKE(EventRecord),
+      SMELT_FAKE(EventQuery),
+      SMELT_FAKE(EventSynchronize),
+      SMELT_FAKE(GraphCreate),
+      SMELT_FAKE(GraphDestroy),
+      SMELT_FAKE(GraphAddKernelNode),
+      SMELT_FAKE(GraphInstantiateWithFlags),
+      SMELT_FAKE(GraphExecDestroy),
+      SMELT_FAKE(GraphExecKernelNodeSetParams),
+      SMELT_FAKE(GraphLaunch),
       SMELT_FAKE(GetErrorName),
       SMELT_FAKE(GetErrorString),
 #undef SMELT_FAKE
@@ -531,6 +756,36 @@ SMELT_EXPORT void fake_cuda_limit(int64_t bytes) { Get().memory.set_limit(bytes)
 
 SMELT_EXPORT void fake_cuda_seed(uint64_t value) { seed = value; }
 
+SMELT_EXPORT uint64_t fake_cuda_stream() {
+  auto* worker = new Worker();
+  const std::lock_guard<std::mutex> lock(Get().mutex);
+  Get().streams.insert(worker);
+  return reinterpret_cast<uintptr_t>(worker);
+}
+
+SMELT_EXPORT void fake_cuda_hold(uint64_t stream, int hold) {
+  static auto* const held = new std::map<uint64_t, std::shared_ptr<Point>>();
+  std::shared_ptr<Point>& point = (*held)[stream];
+  if (hold == 0) {
+    if (point != nullptr) point->Reach();
+    point = nullptr;
+  } else if (point == nullptr) {
+    point = std::make_shared<Point>();
+    WorkerOf(reinterpret_cast<Stream>(static_cast<uintptr_t>(stream)))->Add([point = point] { point->Wait(); });
+  }
+}
+
+SMELT_EXPORT void fake_cuda_copy_later(uint64_t stream, void* host, uint64_t address, int64_t bytes, bool to_device) {
+  Worker* worker = WorkerOf(reinterpret_cast<Stream>(static_cast<uintptr_t>(stream)));
+  Memory& memory = Get().memory;
+  worker->Add([&memory, host, address, bytes, to_device] {
+    // Late, so that whoever does not wait sees it.
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    char* const there = memory.At(address);
+    std::memcpy(to_device ? there : host, to_device ? host : there, static_cast<size_t>(bytes));
+  });
+}
+
 SMELT_EXPORT Counts fake_cuda_counts() {
   std::set<Worker*> streams;
   {
@@ -540,7 +795,9 @@ SMELT_EXPORT Counts fake_cuda_counts() {
   for (Worker* w : streams) w->Wait();
   const int64_t bytes = Get().memory.used();
   const std::lock_guard<std::mutex> lock(Get().mutex);
-  return {Get().calls, bytes, static_cast<int64_t>(Get().modules.size()), Get().launches};
+  return {
+      Get().calls,         bytes,      static_cast<int64_t>(Get().modules.size()), Get().launches, Get().graph_launches,
+      Get().graph_updates, Get().waits};
 }
 
 }  // extern "C"

@@ -47,6 +47,9 @@ const FakeDriver& GetFakeDriver() {
     find(out->fail, "fake_cuda_fail");
     find(out->limit, "fake_cuda_limit");
     find(out->seed, "fake_cuda_seed");
+    find(out->stream, "fake_cuda_stream");
+    find(out->hold, "fake_cuda_hold");
+    find(out->copy_later, "fake_cuda_copy_later");
     find(out->counts, "fake_cuda_counts");
     return out;
   }();

@@ -22,6 +22,9 @@ struct FakeDriver {
   decltype(&fake_cuda_fail) fail;
   decltype(&fake_cuda_limit) limit;
   decltype(&fake_cuda_seed) seed;
+  decltype(&fake_cuda_stream) stream;
+  decltype(&fake_cuda_hold) hold;
+  decltype(&fake_cuda_copy_later) copy_later;
   decltype(&fake_cuda_counts) counts;
 };
 const FakeDriver& GetFakeDriver();
