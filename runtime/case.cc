@@ -138,8 +138,9 @@ class CaseRunner {
     SMELT_ASSIGN_OR_RETURN(instance_, Instance::Create(program_, InstanceOptions{.guard = options_.guard,
                                                                                  .time_steps = options_.time_steps}));
     for (int round = 0; round < options_.repeat; ++round) {
-      first_round_ = round == 0;
-      if (!first_round_) {
+      is_checked_ = round == 0 || options_.check_all_rounds;
+      if (round > 0) {
+        if (is_checked_) ForgetStats();
         SMELT_RETURN_IF_ERROR(MoveAll(program_->on_device()));
         SMELT_RETURN_IF_ERROR(instance_->ResetStates());
       }
@@ -167,7 +168,7 @@ class CaseRunner {
 
  private:
   void Fail(const std::string& where, const std::string& what) {
-    if (first_round_ && report_.failures.size() < 200) report_.failures.push_back({call_, where, what});
+    if (is_checked_ && report_.failures.size() < 200) report_.failures.push_back({call_, where, what});
   }
 
   // --- state ---
@@ -279,7 +280,7 @@ class CaseRunner {
     std::vector<std::string> before_bytes;
     std::vector<Geometry> before_geometry;
     std::vector<SavedState> before_state;
-    if (first_round_) {
+    if (is_checked_) {
       before_state = Snapshot();
       if (raises) {
         for (const Tensor& t : tensors) {
@@ -299,7 +300,7 @@ class CaseRunner {
         if (v.IsTensor()) SMELT_RETURN_IF_ERROR(v.tensor().storage()->MoveTo(Device::Cpu()));
       }
     }
-    if (first_round_) NoteStats(result.ok());
+    if (is_checked_) NoteStats(result.ok());
     // The names that later calls may use.
     for (const std::string& name : arg_storages) {
       live_[name + ".after"] = live_[name];
@@ -309,7 +310,7 @@ class CaseRunner {
     if (result.status().code() == absl::StatusCode::kResourceExhausted)
       return absl::ResourceExhaustedError(absl::StrCat(where, ": ", result.status().message()));
     if (raises) {
-      if (!first_round_) return absl::OkStatus();
+      if (!is_checked_) return absl::OkStatus();
       if (result.ok()) {
         Fail("call", absl::StrCat("accepted, but PyTorch refuses: ", call["raises"].dump()));
         return absl::OkStatus();
@@ -345,6 +346,14 @@ class CaseRunner {
     return Bad(at, "a tensor, int, float, bool, string, complex or none expected");
   }
 
+  void ForgetStats() {
+    CaseReport fresh;
+    fresh.failures = std::move(report_.failures);
+    fresh.max_abs_err = report_.max_abs_err;
+    fresh.max_rel_err = report_.max_rel_err;
+    report_ = std::move(fresh);
+  }
+
   void NoteStats(bool ok) {
     if (!ok) {
       report_.alias_variants.push_back("");
@@ -358,6 +367,7 @@ class CaseRunner {
     report_.bytes_to_host += s.bytes_to_host;
     report_.bytes_to_device += s.bytes_to_device;
     report_.device_waits += s.device_waits;
+    report_.graph_launches += s.graph_launches;
     report_.arena_bytes = std::max(report_.arena_bytes, s.arena_bytes);
     switch (s.variant) {
       case AliasVariant::kDistinct:
@@ -407,7 +417,7 @@ class CaseRunner {
         if (program_->states()[i].name == name) index = static_cast<int>(i);
       }
       if (index < 0) {
-        if (first_round_) Fail(absl::StrCat("state ", name), "the bundle has no such state");
+        if (is_checked_) Fail(absl::StrCat("state ", name), "the bundle has no such state");
         continue;
       }
       SMELT_RETURN_IF_ERROR(CheckTensor(s, absl::StrCat("state ", name), where, instance_->state(index)));
@@ -427,7 +437,7 @@ class CaseRunner {
         ++at;
       }
     }
-    if (!first_round_) return absl::OkStatus();
+    if (!is_checked_) return absl::OkStatus();
     // The bytes that no tensor covers.
     for (const std::string& name : std::set<std::string>(arg_storages.begin(), arg_storages.end())) {
       auto want = file_->entries().find(name + ".after");
@@ -564,7 +574,7 @@ class CaseRunner {
         origins_[want.storage] = (got.offset() - want.geometry.offset) * ItemSize(want.dtype);
     }
     if (!absl::StartsWith(at, "state ")) returned_.push_back(got);  // a state's own handle is the model's
-    if (!first_round_) return absl::OkStatus();
+    if (!is_checked_) return absl::OkStatus();
     if (got.dtype() != want.dtype) {
       Fail(at, absl::StrCat("dtype ", Name(got.dtype()), " instead of ", Name(want.dtype)));
       return absl::OkStatus();
@@ -676,7 +686,7 @@ class CaseRunner {
   double rtol_ = 0, atol_ = 0;
   std::unique_ptr<Instance> instance_;
   Instance* method_ = nullptr;  // that the present call is of
-  bool first_round_ = true;
+  bool is_checked_ = true;      // the round
   int call_ = 0;
   std::map<std::string, std::shared_ptr<Storage>> live_;
   std::map<std::string, const Storage*> names_;  // storages of the case -> the memory they turned out to be

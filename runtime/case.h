@@ -18,6 +18,8 @@ namespace smelt {
 
 struct CaseOptions {
   int repeat = 1;  // rounds; arguments and state are restored before each
+  // Compares what each round does, not only the first. The statistics of calls are then those of the last.
+  bool check_all_rounds = false;
   // For tests: the arguments' storages and all of the instance's memory end or begin at inaccessible pages.
   GuardPages guard = GuardPages::kNone;
   bool time_steps = false;  // into CaseReport::step_times
@@ -37,7 +39,7 @@ struct CaseReport {
   int64_t kernel_launches = 0, library_calls = 0, bytes_copied_back = 0;  // of all calls of a round
   int64_t arena_bytes = 0;                                                // the largest
   // On a device, of all calls of a round: see CallStats.
-  int64_t host_steps = 0, bytes_to_host = 0, bytes_to_device = 0, device_waits = 0;
+  int64_t host_steps = 0, bytes_to_host = 0, bytes_to_device = 0, device_waits = 0, graph_launches = 0;
   std::vector<std::string> alias_variants;                  // one per call; "" if it was refused
   std::map<std::string, std::vector<StepTime>> step_times;  // by method
 };
