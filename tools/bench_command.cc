@@ -23,6 +23,8 @@
 #include "nlohmann/json.hpp"
 #include "smelt/core/base/out_of_memory.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/device.h"
+#include "smelt/core/tensor/tensor.h"
 #include "smelt/runtime/json_text.h"
 #include "smelt/runtime/program.h"
 #include "smelt/tools/call_arguments.h"
@@ -50,6 +52,7 @@ struct Row {
   SymbolSizes sizes;
   std::vector<double> latencies_ms;  // of all callers, ascending
   double calls_per_second = 0;
+  CallStats last_call;
 };
 
 double Seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
@@ -72,11 +75,16 @@ class Caller {
     auto caller = std::unique_ptr<Caller>(new Caller());
     SMELT_ASSIGN_OR_RETURN(caller->instance_, Instance::Create(program));
     SMELT_ASSIGN_OR_RETURN(caller->args_, maker.Make(0, sizes));
+    // Arguments that a call changes are copied from memory of the device.
+    for (const Datum& v : caller->args_) {
+      if (v.IsTensor()) SMELT_RETURN_IF_ERROR(v.tensor().storage()->MoveTo(program->on_device()));
+    }
     caller->originals_.resize(caller->args_.size());
     for (size_t i = 0; i < caller->args_.size(); ++i) {
       const ArgInfo& a = program->args()[i];
-      if (caller->args_[i].IsTensor() && (a.writes_data || a.changes_geometry || a.replaces_storage || a.resizes))
-        caller->originals_[i] = caller->args_[i].tensor().Clone();
+      if (caller->args_[i].IsTensor() && (a.writes_data || a.changes_geometry || a.replaces_storage || a.resizes)) {
+        SMELT_ASSIGN_OR_RETURN(caller->originals_[i], CopyOf(caller->args_[i].tensor()));
+      }
     }
     const auto& states = program->states();
     caller->resets_ =
@@ -88,7 +96,9 @@ class Caller {
   absl::StatusOr<double> Call() {
     if (resets_) SMELT_RETURN_IF_ERROR(instance_->ResetStates());
     for (size_t i = 0; i < args_.size(); ++i) {
-      if (originals_[i].defined()) args_[i] = Datum(originals_[i].Clone());
+      if (!originals_[i].defined()) continue;
+      SMELT_ASSIGN_OR_RETURN(Tensor copy, CopyOf(originals_[i]));
+      args_[i] = Datum(std::move(copy));
     }
     const Clock::time_point begin = Clock::now();
     absl::StatusOr<std::vector<Datum>> results = instance_->Run(args_);
@@ -97,8 +107,15 @@ class Caller {
     return Seconds(end - begin) * 1e3;
   }
 
+  const CallStats& last_call() const { return instance_->last_call(); }
+
  private:
   Caller() = default;
+  static absl::StatusOr<Tensor> CopyOf(const Tensor& t) {
+    if (t.device().is_cpu()) return t.Clone();
+    return t.CopyTo(t.device());
+  }
+
   std::unique_ptr<Instance> instance_;
   std::vector<Datum> args_;
   std::vector<Tensor> originals_;  // of those that calls change; undefined for others
@@ -154,6 +171,7 @@ absl::StatusOr<Row> MeasureRow(const std::shared_ptr<const Program>& program, co
     row.latencies_ms.insert(row.latencies_ms.end(), own.begin(), own.end());
   }
   std::sort(row.latencies_ms.begin(), row.latencies_ms.end());
+  row.last_call = callers[0]->last_call();
   return row;
 }
 
@@ -198,11 +216,9 @@ void PrintTable(const Program& program, const Plan& plan, int64_t threads, const
 
 nlohmann::ordered_json TableJson(const Program& program, const Plan& plan, int64_t threads,
                                  const std::vector<Row>& rows) {
-  nlohmann::ordered_json j = {{"model", program.model_name()},
-                              {"target", program.target()},
-                              {"callers", plan.callers},
-                              {"threads", threads},
-                              {"rows", nlohmann::ordered_json::array()}};
+  nlohmann::ordered_json j = {
+      {"model", program.model_name()}, {"target", program.target()}, {"device", program.on_device().ToString()},
+      {"callers", plan.callers},       {"threads", threads},         {"rows", nlohmann::ordered_json::array()}};
   for (const Row& row : rows) {
     const std::vector<double>& v = row.latencies_ms;
     nlohmann::ordered_json sizes = nlohmann::ordered_json::object();
@@ -217,6 +233,12 @@ nlohmann::ordered_json TableJson(const Program& program, const Plan& plan, int64
                            {"p99", Percentile(v, 99)},
                            {"max", v.back()}}},
                          {"calls_per_second", row.calls_per_second}});
+    if (program.on_device().is_cpu()) continue;
+    const CallStats& s = row.last_call;
+    j["rows"].back()["device"] = {{"host_steps", s.host_steps},           {"bytes_to_host", s.bytes_to_host},
+                                  {"bytes_to_device", s.bytes_to_device}, {"waits", s.device_waits},
+                                  {"kernel_launches", s.kernel_launches}, {"graph_launches", s.graph_launches},
+                                  {"driver_calls", s.driver_calls}};
   }
   return j;
 }
@@ -247,6 +269,12 @@ int RunBench(const CommandLine& line) {
   plan.keep_state = line.Has("keep-state");
   if (usage.ok()) usage = ReadSeconds(line, "duration", &plan.duration_s);
   if (usage.ok()) usage = ReadSeconds(line, "warmup", &plan.warmup_s);
+  ProgramOptions options;
+  options.threads = static_cast<int>(threads);
+  if (usage.ok() && line.Has("device")) {
+    options.device = line.Get("device");
+    usage = Device::Parse(options.device).status();
+  }
   if (usage.ok() && line.Has("calls")) usage = line.RefuseWithoutEffect({"duration"}, "with --calls");
   ArgumentSource source;
   if (usage.ok()) {
@@ -269,7 +297,7 @@ int RunBench(const CommandLine& line) {
   };
   if (const absl::Status s = LoadOperatorLibraries(line); !s.ok()) return fail(s, ExitCodeOf(s));
   progress.Doing(absl::StrCat("loading ", line.positional()[0]));
-  auto program = Program::Load(line.positional()[0], {.threads = static_cast<int>(threads)});
+  auto program = Program::Load(line.positional()[0], options);
   if (!program.ok())
     return fail(WithHowToCompile(program.status(), line.positional()[0]), LoadExitCodeOf(program.status()));
   program = ChosenMethod(*program, line);
