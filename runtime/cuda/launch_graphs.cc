@@ -12,6 +12,9 @@ namespace {
 
 // A graph costs more to build than its launches cost; fewer than these are launched one by one.
 constexpr size_t kLeastLaunches = 2;
+// What lies between two reads of the host depends on what was read, and on arguments that are copied first. These many
+// are kept as graphs; what comes beyond is launched one by one.
+constexpr size_t kMostVariants = 4, kMostSegments = 64;
 
 Address AddressOf(const std::shared_ptr<void>& memory) {
   return static_cast<Address>(reinterpret_cast<uintptr_t>(memory.get()));
@@ -70,89 +73,87 @@ absl::Status LaunchEach(const CudaDevice& device, const LaunchList& list) {
 }
 
 CudaGraphs::~CudaGraphs() {
-  for (Segment& s : segments_) Destroy(&s);
+  for (std::vector<Variant>& variants : segments_) {
+    for (Variant& v : variants) Destroy(&v);
+  }
 }
 
-void CudaGraphs::Destroy(Segment* segment) {
-  if (segment->graph == nullptr) return;
+void CudaGraphs::Destroy(Variant* variant) {
+  if (variant->graph == nullptr) return;
   const CudaDevice::Scope scope(device_, CudaDevice::kReleaseTries);
   if (scope.status().ok()) {
     // Its last launch may not be over. There is nobody to tell of a failure here.
     device_.Check(device_.driver().cuStreamSynchronize(device_.stream()), "the end of a graph").IgnoreError();
-    if (segment->exec != nullptr) device_.driver().cuGraphExecDestroy(segment->exec);
-    device_.driver().cuGraphDestroy(segment->graph);
+    if (variant->exec != nullptr) device_.driver().cuGraphExecDestroy(variant->exec);
+    device_.driver().cuGraphDestroy(variant->graph);
   }
-  segment->exec = nullptr;
-  segment->graph = nullptr;
-  segment->nodes.clear();
-  segment->workspace.reset();
+  variant->exec = nullptr;
+  variant->graph = nullptr;
+  variant->nodes.clear();
+  variant->workspace.reset();
 }
 
 absl::Status CudaGraphs::Launch(size_t segment, const LaunchList& list) {
+  if (segment >= kMostSegments || list.size() < kLeastLaunches) return LaunchEach(device_, list);
   if (segment >= segments_.size()) segments_.resize(segment + 1);
-  Segment& s = segments_[segment];
-  if (s.is_seen && !s.varies && !list.HasKernelsOf(s.list)) {
-    // What comes between two reads of the host depends on what was read.
-    s.varies = true;
-    s.list.Clear();
-    Destroy(&s);
-  }
-  if (!s.is_seen || s.varies || list.size() < kLeastLaunches) {
-    if (!s.is_seen) s.list = list;
-    s.is_seen = true;
+  std::vector<Variant>& variants = segments_[segment];
+  const auto found =
+      std::find_if(variants.begin(), variants.end(), [&](const Variant& v) { return list.HasKernelsOf(v.list); });
+  if (found == variants.end()) {
+    if (variants.size() < kMostVariants) variants.emplace_back().list = list;
     return LaunchEach(device_, list);
   }
-  absl::Status status = s.exec == nullptr ? Build(list, &s) : Update(list, &s);
+  absl::Status status = found->exec == nullptr ? Build(list, &*found) : Update(list, &*found);
   if (!status.ok()) {
     // Half of the nodes may have other words than the list says.
-    Destroy(&s);
+    Destroy(&*found);
     return status;
   }
   device_.CountGraphLaunch();
-  return device_.Check(device_.driver().cuGraphLaunch(s.exec, device_.stream()), "launching a graph");
+  return device_.Check(device_.driver().cuGraphLaunch(found->exec, device_.stream()), "launching a graph");
 }
 
-absl::Status CudaGraphs::Build(const LaunchList& list, Segment* segment) {
+absl::Status CudaGraphs::Build(const LaunchList& list, Variant* variant) {
   const Driver& driver = device_.driver();
-  SMELT_ASSIGN_OR_RETURN(segment->workspace, device_.SharedWorkspace(list.workspace_bytes()));
-  SMELT_RETURN_IF_ERROR(device_.Check(driver.cuGraphCreate(&segment->graph, 0), "making a graph"));
+  SMELT_ASSIGN_OR_RETURN(variant->workspace, device_.SharedWorkspace(list.workspace_bytes()));
+  SMELT_RETURN_IF_ERROR(device_.Check(driver.cuGraphCreate(&variant->graph, 0), "making a graph"));
   for (size_t i = 0; i < list.size(); ++i) {
-    const GraphNode* const before = segment->nodes.empty() ? nullptr : &segment->nodes.back();
+    const GraphNode* const before = variant->nodes.empty() ? nullptr : &variant->nodes.back();
     GraphNode node = nullptr;
     SMELT_RETURN_IF_ERROR(
-        list.WithParameters(i, AddressOf(segment->workspace), [&](const LaunchList::Item& item, void** parameters) {
+        list.WithParameters(i, AddressOf(variant->workspace), [&](const LaunchList::Item& item, void** parameters) {
           const KernelNodeParameters p = NodeParameters(item, parameters);
           return device_.Check(
-              driver.cuGraphAddKernelNode(&node, segment->graph, before, before == nullptr ? 0 : 1, &p), item.name);
+              driver.cuGraphAddKernelNode(&node, variant->graph, before, before == nullptr ? 0 : 1, &p), item.name);
         }));
-    segment->nodes.push_back(node);
+    variant->nodes.push_back(node);
   }
-  segment->list = list;
-  return device_.Check(driver.cuGraphInstantiateWithFlags(&segment->exec, segment->graph, 0), "instantiating a graph");
+  variant->list = list;
+  return device_.Check(driver.cuGraphInstantiateWithFlags(&variant->exec, variant->graph, 0), "instantiating a graph");
 }
 
-absl::Status CudaGraphs::Update(const LaunchList& list, Segment* segment) {
+absl::Status CudaGraphs::Update(const LaunchList& list, Variant* variant) {
   bool moved = false;
-  if (list.workspace_bytes() > segment->list.workspace_bytes()) {
-    SMELT_ASSIGN_OR_RETURN(segment->workspace, device_.SharedWorkspace(list.workspace_bytes()));
+  if (list.workspace_bytes() > variant->list.workspace_bytes()) {
+    SMELT_ASSIGN_OR_RETURN(variant->workspace, device_.SharedWorkspace(list.workspace_bytes()));
     moved = true;
   }
   bool changed = false;
   for (size_t i = 0; i < list.size(); ++i) {
-    if (list.IsSame(i, segment->list) && !(moved && list.item(i).has_workspace)) continue;
+    if (list.IsSame(i, variant->list) && !(moved && list.item(i).has_workspace)) continue;
     changed = true;
     SMELT_RETURN_IF_ERROR(
-        list.WithParameters(i, AddressOf(segment->workspace), [&](const LaunchList::Item& item, void** parameters) {
+        list.WithParameters(i, AddressOf(variant->workspace), [&](const LaunchList::Item& item, void** parameters) {
           const KernelNodeParameters p = NodeParameters(item, parameters);
-          return device_.Check(device_.driver().cuGraphExecKernelNodeSetParams(segment->exec, segment->nodes[i], &p),
+          return device_.Check(device_.driver().cuGraphExecKernelNodeSetParams(variant->exec, variant->nodes[i], &p),
                                item.name);
         }));
   }
   // A list with a smaller workspace does not shrink the graph's.
   if (changed) {
-    const int64_t had = std::max(segment->list.workspace_bytes(), list.workspace_bytes());
-    segment->list = list;
-    segment->list.KeepWorkspace(had);
+    const int64_t had = std::max(variant->list.workspace_bytes(), list.workspace_bytes());
+    variant->list = list;
+    variant->list.KeepWorkspace(had);
   }
   return absl::OkStatus();
 }

@@ -79,20 +79,20 @@ class CudaGraphs final : public LaunchGraphs {
   absl::Status Launch(size_t segment, const LaunchList& list);
 
  private:
-  struct Segment {
-    bool is_seen = false, varies = false;
+  // Of one list of kernels; without a graph until it occurs again.
+  struct Variant {
     LaunchList list;  // as the graph has it
     GraphExec exec = nullptr;
     Graph graph = nullptr;
     std::vector<GraphNode> nodes;
     std::shared_ptr<void> workspace;
   };
-  absl::Status Build(const LaunchList& list, Segment* segment);
-  absl::Status Update(const LaunchList& list, Segment* segment);
-  void Destroy(Segment* segment);
+  absl::Status Build(const LaunchList& list, Variant* variant);
+  absl::Status Update(const LaunchList& list, Variant* variant);
+  void Destroy(Variant* variant);
 
   const CudaDevice& device_;
-  std::vector<Segment> segments_;
+  std::vector<std::vector<Variant>> segments_;
 };
 
 }  // namespace smelt::cuda
