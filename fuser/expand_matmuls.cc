@@ -98,22 +98,25 @@ absl::StatusOr<Expander::Step> Expander::AddMatmul(NodeId n) {
   };
   if (beta && alpha && *beta == 1 && *alpha == 1) return Step::kKeep;
   const bool batched = g_.node(n).op.name() == op::kBaddbmm;
-  const Type type = Type::Tensor(*out.dtype, *out.sizes, *out.strides);
+  // PyTorch rounds once, behind the factors: a product of half precision may be infinite where the result is not.
+  const DType compute = OpMathType(*out.dtype);
+  const Type type = Type::Tensor(compute, *out.sizes, *out.strides);
   auto insert = [&](absl::string_view op, std::vector<ValueId> args, Type t) {
     NodeId x = g_.InsertBefore(n, OpName::Get(op), args, {std::move(t)});
     g_.SetSource(x, source_);
     return Out(x);
   };
-  ValueId product = insert(batched ? op::kBmm : op::kMm, {in[1], in[2]}, type);
+  ValueId product = insert(batched ? op::kBmm : op::kMm, {Cast(n, in[1], compute), Cast(n, in[2], compute)}, type);
   if (!alpha || *alpha != 1) product = insert(op::kMulScalar, {product, factor(in[4], alpha)}, type);
   // A beta of 0 ignores self, NaN and all.
   if (beta && *beta == 0) {
-    ReplaceWith(n, product);
+    ReplaceWith(n, Cast(n, product, *out.dtype));
     return Step::kChanged;
   }
-  ValueId self = in[0];
+  ValueId self = Cast(n, in[0], compute);
   if (!beta || *beta != 1) self = insert(op::kMulScalar, {self, factor(in[3], beta)}, g_.value(self).type);
-  ReplaceWith(n, insert(op::kAddTensor, {product, self, InsertConstant(g_, n, int64_t{1})}, type));
+  const ValueId sum = insert(op::kAddTensor, {product, self, InsertConstant(g_, n, int64_t{1})}, type);
+  ReplaceWith(n, Cast(n, sum, *out.dtype));
   return Step::kChanged;
 }
 

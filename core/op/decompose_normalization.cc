@@ -373,6 +373,12 @@ ValueId MagnitudesFor(Emit& e, ValueId x, DType out) {
   return e.Cast(IsComplex(e.DTypeOf(x)) ? e.Abs(x) : x, OpMathType(out));
 }
 
+// The norm, computed in the precision of sums and rounded once to `out`: a square of half precision may be infinite
+// where the norm is not.
+ValueId RoundedNorm(Emit& e, ValueId x, double p, const std::vector<int64_t>& dims, bool keepdim, DType out) {
+  return e.Cast(NormOf(e, MagnitudesFor(e, x, out), p, dims, keepdim), out);
+}
+
 // Order 1: the largest sum of the magnitudes of a column; infinite order: of a row; order 2: the largest singular
 // value; a negative order: the smallest of these. "nuc": the sum of the singular values. "fro": the root of the sum of
 // all squares.
@@ -443,7 +449,7 @@ Values VectorNorm(Emit& e, const OpCall& call) {
   }
   SMELT_ASSIGN_OR_RETURN(DType out, DTypeOfNorm(e, call));
   SMELT_ASSIGN_OR_RETURN(bool keepdim, call.GetBoolOr("keepdim", false));
-  return std::vector<ValueId>{e.Cast(NormOf(e, MagnitudesFor(e, self, out), p, dims, keepdim), out)};
+  return std::vector<ValueId>{RoundedNorm(e, self, p, dims, keepdim, out)};
 }
 
 Values CosineSimilarity(Emit& e, const OpCall& call) {
@@ -456,7 +462,9 @@ Values CosineSimilarity(Emit& e, const OpCall& call) {
     b = e.Expand(b, sizes);
   }
   dim = WrapDim(dim, e.Rank(a));
-  auto norm = [&](ValueId v) { return e.Op("aten::clamp_min", {NormOf(e, v, 2, {dim}, true), e.Const(eps)}); };
+  auto norm = [&](ValueId v) {
+    return e.Op("aten::clamp_min", {RoundedNorm(e, v, 2, {dim}, true, e.DTypeOf(v)), e.Const(eps)});
+  };
   const ValueId quotient = e.Div(b, norm(b));
   return std::vector<ValueId>{e.Sum(e.Mul(e.Div(a, norm(a)), quotient), {dim}, false)};
 }
@@ -466,8 +474,9 @@ Values PairwiseDistance(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(double eps, call.GetDoubleOr("eps", 1e-6));
   SMELT_ASSIGN_OR_RETURN(bool keepdim, call.GetBoolOr("keepdim", false));
   ValueId d = e.AddN(e.Sub(call.arg(0).value, call.arg(1).value), eps);
-  if (e.ok() && IsComplex(e.DTypeOf(d))) d = e.Abs(d);
-  return std::vector<ValueId>{NormOf(e, d, p, {e.Rank(d) - 1}, keepdim)};
+  if (!e.ok()) return e.status();
+  if (IsComplex(e.DTypeOf(d))) d = e.Abs(d);
+  return std::vector<ValueId>{RoundedNorm(e, d, p, {e.Rank(d) - 1}, keepdim, e.DTypeOf(d))};
 }
 
 Values NanToMean(Emit& e, const OpCall& call) {
