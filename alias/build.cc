@@ -427,7 +427,7 @@ void AliasDb::State::ActivateReads() {
     const Node& node = g.node(n);
     const OpEffects& op = GetOpEffects(node.op);
     if (op.pure) {
-      AddAccesses(n, node.inputs, *EffectsOf(node), 0);
+      AddAccesses(n, node.inputs, op.by == OpEffects::By::kNothing ? op : EffectsOf(node), 0);
     } else {
       // Only the reads are new: evaluation adds both, so the node's writes are taken out first.
       Evaluate(n, false);

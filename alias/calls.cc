@@ -14,18 +14,15 @@ using alias_internal::kWrite;
 using alias_internal::NodeRecord;
 using alias_internal::ObjectOf;
 
-AliasDb::State::Effects AliasDb::State::EffectsOf(const Node& node) {
-  const auto not_owned = [](const OpEffects& e) { return Effects(Effects(), &e); };
+OpEffects AliasDb::State::EffectsOf(const Node& node) {
   const OpEffects& op = GetOpEffects(node.op);
   if (op.kind == EffectKind::kSubgraph || op.kind == EffectKind::kFork) {
     const Attribute* a = node.FindAttribute("Subgraph");
     const std::shared_ptr<Graph>* sub = a != nullptr ? std::get_if<std::shared_ptr<Graph>>(a) : nullptr;
     if (sub != nullptr && *sub != nullptr) {
-      const OpEffects& summary = SummaryOf(**sub);
-      if (op.kind != EffectKind::kFork) return not_owned(summary);
-      OpEffects e = summary;
-      e.side_effect = true;
-      if (e.kind != EffectKind::kUnknown && e.kind != EffectKind::kCall) {
+      OpEffects e = SummaryOf(**sub);
+      e.side_effect |= op.kind == EffectKind::kFork;
+      if (op.kind == EffectKind::kFork && e.kind != EffectKind::kUnknown && e.kind != EffectKind::kCall) {
         // The results are the future's.
         ResultEffects future;
         future.fresh = true;
@@ -40,12 +37,12 @@ AliasDb::State::Effects AliasDb::State::EffectsOf(const Node& node) {
         e.results = {future};
         e.kind = EffectKind::kFork;
       }
-      return std::make_shared<const OpEffects>(std::move(e));
+      return e;
     }
-    return not_owned(op.kind == EffectKind::kFork ? GetOpEffects(OpName::Get(op::kPrimPythonOp)) : op);
+    if (op.kind == EffectKind::kFork) return GetOpEffects(OpName::Get(op::kPrimPythonOp));
+    return op;
   }
-  if (op.by == OpEffects::By::kNothing) return not_owned(op);
-  return std::make_shared<const OpEffects>(NodeEffects(g, node, op, !options_distrusted));
+  return NodeEffects(g, node, op, !options_distrusted);
 }
 
 // Returns the effects of a graph on its arguments and the places of its results, as if the graph were one operator.
@@ -62,7 +59,6 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
   if (computes) {
     auto made = std::make_unique<OpEffects>();
     made->more_args = kReadsData | kReadsGeometry | kReadsElements | kReadsContainer;
-    made->pure = true;
     for (size_t i = 0; i < sub.outputs().size(); ++i) {
       ResultEffects r;
       r.fresh = true;
@@ -171,11 +167,11 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
     // A handle that moves to other memory is followed in one graph only.
     opaque |= (inner.RecordOf(n).flags & NodeRecord::kMovesStorage) != 0;
     EffectKind kind = GetOpEffects(sub.node(n).op).kind;
-    if (kind == EffectKind::kCall) kind = inner.EffectsOf(sub.node(n))->kind;
+    if (kind == EffectKind::kCall) kind = inner.EffectsOf(sub.node(n)).kind;
     if (kind == EffectKind::kCall || kind == EffectKind::kUnknown) opaque = true;
     if (kind == EffectKind::kUnknown) anything = true;
     if (kind == EffectKind::kSubgraph || kind == EffectKind::kFork) {
-      const EffectKind inside = inner.EffectsOf(sub.node(n))->kind;
+      const EffectKind inside = inner.EffectsOf(sub.node(n)).kind;
       if (inside == EffectKind::kCall || inside == EffectKind::kUnknown) opaque = true;
       if (inside == EffectKind::kUnknown) anything = true;
     }
@@ -209,12 +205,6 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
     e.results.clear();
     for (uint16_t& a : e.args) a |= kEscapes;
     e.writes = true;
-  }
-  e.pure = !deep && !opaque && !e.writes;
-  for (size_t k = 0; k < e.results.size(); ++k) {
-    const ResultEffects& r = e.results[k];
-    e.pure = e.pure && (r.self | r.view | r.element | r.element_view) == 0 && !r.unknown &&
-             sub.value(sub.outputs()[k]).type.IsTensor();
   }
   // Unknown code reaches what the arguments reach, unless it is Python's.
   if (opaque) e = GetOpEffects(OpName::Get(anything ? op::kPrimPythonOp : op::kPrimCallFunction));

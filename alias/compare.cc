@@ -123,8 +123,8 @@ bool AliasDb::State::MayBeCopy(uint32_t object) {
     if (k == kLongChain) return true;
     const Value& value = g.value(objects[object].def);
     const Node& node = g.node(value.def);
-    const Effects e = EffectsOf(node);
-    const ResultEffects& r = e->result(value.def_index);
+    const OpEffects e = EffectsOf(node);
+    const ResultEffects& r = e.result(value.def_index);
     if (r.lazy_copy) return true;
     const uint64_t bases = r.view | r.elements_view;
     SetId base = 0;

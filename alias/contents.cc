@@ -92,8 +92,8 @@ AliasDb::State::SetId AliasDb::State::PieceStorage(uint32_t container, uint32_t 
   if (c.kind == Kind::kConstant || !c.def.valid() || !g.IsLive(c.def)) return SetPool::Single(MakeRef(piece));
   const Value& value = g.value(c.def);
   const Node& node = g.node(value.def);
-  const Effects e = EffectsOf(node);
-  const ResultEffects& r = e->result(value.def_index);
+  OpEffects e = EffectsOf(node);
+  const ResultEffects& r = e.result(value.def_index);
   SetId out = 0;
   for (size_t i = 0; i < node.inputs.size() && i < 64; ++i) {
     uint64_t bit = uint64_t{1} << i;
@@ -141,8 +141,8 @@ AliasDb::State::SetId AliasDb::State::MadeWith(uint32_t object, std::vector<SetI
   if (o.kind == Kind::kPiece) {
     // A container inside a container that an operator made: whatever the operator's arguments reach.
     for (ValueId v : node.inputs) out = Join(out, Reach(ContentOfSet(PointsTo(v), kAnySlot, value.def), value.def));
-    const Effects effects = EffectsOf(node);
-    const ResultEffects& r = effects->result(value.def_index);
+    const OpEffects effects = EffectsOf(node);
+    const ResultEffects& r = effects.result(value.def_index);
     for (size_t i = 0; i < node.inputs.size() && i < 64; ++i) {
       if (r.elements_self & uint64_t{1} << i) out = Join(out, PointsTo(node.inputs[i]));
     }
@@ -174,8 +174,8 @@ AliasDb::State::SetId AliasDb::State::MadeWith(uint32_t object, std::vector<SetI
     default:
       break;
   }
-  const Effects e = EffectsOf(node);
-  const ResultEffects& r = e->result(value.def_index);
+  const OpEffects e = EffectsOf(node);
+  const ResultEffects& r = e.result(value.def_index);
   if (r.elements_unknown) out = SetPool::Single(MakeRef(kUnknown));
   for (size_t i = 0; i < node.inputs.size() && i < 64; ++i) {
     const uint64_t bit = uint64_t{1} << i;
@@ -286,8 +286,8 @@ AliasDb::State::SetId AliasDb::State::BaseContent(uint32_t object, int32_t slot,
     default:
       break;
   }
-  const Effects e = EffectsOf(node);
-  const ResultEffects& r = e->result(value.def_index);
+  const OpEffects e = EffectsOf(node);
+  const ResultEffects& r = e.result(value.def_index);
   if (r.elements_view == 0 && r.elements_element_view == 0 && !r.elements_fresh && !r.elements_deep) return base;
   Type t = TypeOfElement(object, slot);
   if (!IsAliasingType(t)) return base;

@@ -51,10 +51,10 @@ void AliasDb::State::EvaluateKind(NodeId n, const Node& node, const OpEffects& o
       AddAccesses(n, node.inputs, op, 0);
       return AddStores(n, node, op);
     case EffectKind::kSubgraph:
-      return EvaluateGeneric(n, node, *EffectsOf(node), first, inputs_changed);
+      return EvaluateGeneric(n, node, EffectsOf(node), first, inputs_changed);
     default:
       if (op.by == OpEffects::By::kNothing) return EvaluateGeneric(n, node, op, first, inputs_changed);
-      return EvaluateGeneric(n, node, *EffectsOf(node), first, inputs_changed);
+      return EvaluateGeneric(n, node, EffectsOf(node), first, inputs_changed);
   }
 }
 
@@ -79,7 +79,7 @@ void AliasDb::State::EvaluatePure(NodeId n, const Node& node, const OpEffects& o
       SetPointsTo(out, 0, n, false);
     }
   }
-  if (reads_active) AddAccesses(n, node.inputs, *EffectsOf(node), 0);
+  if (reads_active) AddAccesses(n, node.inputs, op.by == OpEffects::By::kNothing ? op : EffectsOf(node), 0);
 }
 
 void AliasDb::State::EvaluateConstant(NodeId n, const Node& node, bool first) {
@@ -166,7 +166,7 @@ void AliasDb::State::EvaluateWait(NodeId n, const Node& node, const OpEffects& o
     if (future.def.valid() && g.IsLive(future.def) &&
         GetOpEffects(g.node(g.value(future.def).def).op).kind == EffectKind::kFork) {
       const Node& fork = g.node(g.value(future.def).def);
-      OpEffects e = *EffectsOf(fork);
+      OpEffects e = EffectsOf(fork);
       e.side_effect = e.random = false;
       AddAccesses(n, fork.inputs, e, 0);
     } else {
@@ -178,7 +178,7 @@ void AliasDb::State::EvaluateWait(NodeId n, const Node& node, const OpEffects& o
 }
 
 void AliasDb::State::EvaluateFork(NodeId n, const Node& node, bool first, bool inputs_changed) {
-  OpEffects e = *EffectsOf(node);
+  OpEffects e = EffectsOf(node);
   const bool unknown = e.kind == EffectKind::kUnknown;
   if (unknown) {
     e.results.assign(1, ResultEffects());

@@ -65,8 +65,8 @@ const Geom& AliasDb::State::GeomOf(uint32_t object) {
       const Node& node = g.node(value.def);
       uint64_t mask = 1;
       if (GetOpEffects(node.op).kind != EffectKind::kConstantChunk) {
-        const Effects e = EffectsOf(node);
-        const ResultEffects& r = e->result(value.def_index);
+        OpEffects e = EffectsOf(node);
+        const ResultEffects& r = e.result(value.def_index);
         mask = obj.kind == Kind::kPiece ? r.elements_view : r.view;
       }
       for (size_t i = 0; i < node.inputs.size() && i < 64 && base == 0; ++i) {

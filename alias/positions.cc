@@ -199,7 +199,7 @@ bool AliasDb::State::SameView(ValueId a, ValueId b, int depth, int* left) {
       !n.attributes.empty()) {
     return false;
   }
-  const ResultEffects r = EffectsOf(m)->result(x.def_index);
+  const ResultEffects r = EffectsOf(m).result(x.def_index);
   if (r.view == 0 || (r.view & (r.view - 1)) != 0 || r.lazy_copy || r.fresh) return false;
   const size_t base = absl::countr_zero(r.view);
   for (size_t i = 0; i < m.inputs.size(); ++i) {

@@ -478,9 +478,7 @@ struct AliasDb::State {
   void Escape(SetId set);
   void EscapeObject(uint32_t object);
   void ResolveLoop(NodeId loop);
-  // Owned where it is the node's alone; else its operator's, or the summary of the graph that it runs.
-  using Effects = std::shared_ptr<const OpEffects>;
-  Effects EffectsOf(const Node& node);
+  OpEffects EffectsOf(const Node& node);
   const OpEffects& SummaryOf(Graph& sub);
 
   SetId PointsTo(ValueId v) const {
