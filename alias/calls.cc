@@ -59,6 +59,7 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
   if (computes) {
     auto made = std::make_unique<OpEffects>();
     made->more_args = kReadsData | kReadsGeometry | kReadsElements | kReadsContainer;
+    made->pure = true;
     for (size_t i = 0; i < sub.outputs().size(); ++i) {
       ResultEffects r;
       r.fresh = true;
@@ -205,6 +206,12 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
     e.results.clear();
     for (uint16_t& a : e.args) a |= kEscapes;
     e.writes = true;
+  }
+  e.pure = !deep && !opaque && !e.writes;
+  for (size_t k = 0; k < e.results.size(); ++k) {
+    const ResultEffects& r = e.results[k];
+    e.pure = e.pure && (r.self | r.view | r.element | r.element_view) == 0 && !r.unknown &&
+             sub.value(sub.outputs()[k]).type.IsTensor();
   }
   // Unknown code reaches what the arguments reach, unless it is Python's.
   if (opaque) e = GetOpEffects(OpName::Get(anything ? op::kPrimPythonOp : op::kPrimCallFunction));

@@ -89,14 +89,9 @@ bool AliasDb::State::DecidesGeometry(NodeId n) const {
 bool AliasDb::State::OnlyComputes(NodeId n) {
   const Node& node = g.node(n);
   if (GetOpEffects(node.op).kind != EffectKind::kSubgraph) return false;
-  const OpEffects e = EffectsOf(node);
-  if (e.kind == EffectKind::kCall || e.kind == EffectKind::kUnknown || e.writes) return false;
-  for (size_t k = 0; k < node.outputs.size(); ++k) {
-    const ResultEffects& r = e.result(k);
-    if ((r.self | r.view | r.element | r.element_view) != 0 || r.unknown) return false;
-    if (!g.value(node.outputs[k]).type.IsTensor()) return false;
-  }
-  return true;
+  const Attribute* a = node.FindAttribute("Subgraph");
+  const std::shared_ptr<Graph>* sub = a != nullptr ? std::get_if<std::shared_ptr<Graph>>(a) : nullptr;
+  return sub != nullptr && *sub != nullptr && SummaryOf(**sub).pure;
 }
 
 // Returns whether the value may reach a back edge or a container. Only a few steps are followed.
