@@ -63,6 +63,7 @@ class Counted {
       : g_(family.make(nodes)), size_(static_cast<double>(NodesAndEdges(*g_))), db_(AliasDb::Build(*g_)) {}
 
   double building() const { return static_cast<double>(db_->GetStats().steps) / size_; }
+  double bytes() const { return static_cast<double>(db_->GetStats().bytes) / size_; }
   // `work` gets the graph and its database.
   template <typename F>
   double StepsOf(const F& work) {
@@ -109,7 +110,7 @@ void ExpectEditsAreLinear(const Family& family, const std::vector<Edit>& edits) 
   }
 }
 
-TEST(LinearTest, BuildingAndAllQuestionsOfAPassTakeStepsInProportion) {
+TEST(LinearTest, BuildingAndAllQuestionsOfAPassTakeStepsAndMemoryInProportion) {
   for (const Family& family : Families()) {
     Counted n(family, NodesOf(family)), n2(family, 2 * NodesOf(family));
     ExpectLinear(family, "building", n.building(), n2.building(), 700);
@@ -120,6 +121,7 @@ TEST(LinearTest, BuildingAndAllQuestionsOfAPassTakeStepsInProportion) {
     };
     ExpectLinear(family, "asking", n.StepsOf(ask), n2.StepsOf(ask), 700);
     ExpectLinear(family, "asking at random", n.StepsOf(ask_at_random), n2.StepsOf(ask_at_random), 700);
+    EXPECT_LE(n2.bytes(), 500) << family.name;
   }
 }
 

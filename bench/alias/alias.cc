@@ -46,6 +46,7 @@ struct Options {
   int64_t tiles = 40;                   // random families
   int64_t seeds = 100, first_seed = 1;  // more of them
   int64_t edits = 10;                   // the families' edits: one in so many nodes; 0: none
+  bool questions = true;                // about the families
 };
 
 bool Wanted(const Options& o, const std::string& name) { return o.only.empty() || absl::StrContains(name, o.only); }
@@ -293,15 +294,19 @@ void Edit(const Options& o) {
   }
 }
 
+std::vector<Family> Families(const Options& o) {
+  std::vector<Family> out = NamedFamilies();
+  for (uint64_t seed = 1; seed <= static_cast<uint64_t>(o.tiles); ++seed) out.push_back(TiledFamily(seed));
+  for (int64_t seed = o.first_seed; seed < o.first_seed + o.seeds; ++seed) {
+    out.push_back(RandomFamily(static_cast<uint64_t>(seed)));
+    out.push_back(TypedFamily(static_cast<uint64_t>(seed)));
+  }
+  return out;
+}
+
 // Families that combine everything: the cost of each stage per node and its growth, in time and in counted steps, and
 // at the end the worst of each.
 void Linear(const Options& o) {
-  std::vector<Family> families = NamedFamilies();
-  for (uint64_t seed = 1; seed <= static_cast<uint64_t>(o.tiles); ++seed) families.push_back(TiledFamily(seed));
-  for (int64_t seed = o.first_seed; seed < o.first_seed + o.seeds; ++seed) {
-    families.push_back(RandomFamily(static_cast<uint64_t>(seed)));
-    families.push_back(TypedFamily(static_cast<uint64_t>(seed)));
-  }
   struct Stage {
     std::string name;
     double seconds[2] = {1e9, 1e9};
@@ -312,7 +317,7 @@ void Linear(const Options& o) {
   std::vector<Stage> worst;
   double worst_bytes = 0;
   std::string worst_bytes_in;
-  for (const Family& family : families) {
+  for (const Family& family : Families(o)) {
     const std::string name = absl::StrCat("linear/", family.name);
     if (!Wanted(o, name)) continue;
     std::vector<Stage> stages = {{"build"}, {"ask"}, {"ask_random"}, {"remove"}, {"group"}};
@@ -359,12 +364,12 @@ void Linear(const Options& o) {
         AskAll(*g, *db);
         return db.get();
       };
-      time(1, db.get(), ask);
+      if (o.questions) time(1, db.get(), ask);
       const auto ask_random = [&] {
         AskAtRandom(*g, *db, rng);
         return db.get();
       };
-      time(2, db.get(), ask_random);
+      if (o.questions) time(2, db.get(), ask_random);
       if (o.edits == 0) continue;
       {
         Editor edit(*g);
@@ -445,6 +450,8 @@ int Main(int argc, char** argv) {
     } else if (absl::ConsumePrefix(&a, "--seeds=") && absl::SimpleAtoi(a, &o.seeds)) {
     } else if (absl::ConsumePrefix(&a, "--first_seed=") && absl::SimpleAtoi(a, &o.first_seed)) {
     } else if (absl::ConsumePrefix(&a, "--edits=") && absl::SimpleAtoi(a, &o.edits)) {
+    } else if (a == "--questions=0") {
+      o.questions = false;
     } else {
       std::fprintf(stderr, "unknown argument %s\n", argv[i]);
       return 2;
@@ -458,6 +465,9 @@ int Main(int argc, char** argv) {
     if (o.print == "transformer") g = MakeScriptedTransformer(o.nodes);
     for (const EditWork& work : kEdits) {
       if (work.name == "edit/" + o.print) g = work.make(o.nodes);
+    }
+    for (const Family& family : Families(o)) {
+      if (family.name == o.print) g = family.make(o.nodes);
     }
     if (g == nullptr) {
       std::fprintf(stderr, "there is no shape %s\n", o.print.c_str());

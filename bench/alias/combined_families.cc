@@ -229,6 +229,48 @@ std::unique_ptr<Graph> GroupsBetweenWrites(int64_t nodes) {
   return b.Return(b.Cat(b.List(columns)));
 }
 
+// Branches choose among `all`, in a balanced tree.
+ValueId AnyOf(Builder& b, const Values& all) {
+  Values level = all;
+  while (level.size() > 1) {
+    Values next;
+    for (size_t i = 0; i + 1 < level.size(); i += 2) {
+      next.push_back(b.If([&](int k) { return level[i + k]; }));
+    }
+    if (level.size() % 2 != 0) next.push_back(level.back());
+    level = std::move(next);
+  }
+  return level[0];
+}
+
+// Writes of values that may be any of many tensors.
+std::unique_ptr<Graph> WritesOfJoins(int64_t nodes) {
+  constexpr int kMany = 24;
+  Builder b;
+  while (b.g->num_nodes() < nodes) {
+    Values all;
+    for (int i = 0; i < kMany; ++i) all.push_back(b.Relu(b.x));
+    ValueId any = AnyOf(b, all);
+    for (int i = 0; i < 10 * kMany; ++i) any = b.AddInPlace(any, b.y);
+  }
+  return b.Return(b.x);
+}
+
+// Each call takes many values, and returns one of them for the next.
+std::unique_ptr<Graph> CallsWithManyArguments(int64_t nodes) {
+  constexpr int kMany = 16;
+  Builder b;
+  const ValueId f = Function(b);
+  Values all = {f};
+  for (int i = 0; i < kMany; ++i) all.push_back(b.Relu(b.x));
+  for (int64_t i = 0; i < nodes / 3; ++i) {
+    ValueId& v = all[1 + i % kMany];
+    v = b.Op("prim::CallFunction", all);
+    b.AddInPlace(v, b.Relu(b.y));
+  }
+  return b.Return(all[1]);
+}
+
 }  // namespace
 
 std::vector<Family> CombinedFamilies() {
@@ -247,6 +289,8 @@ std::vector<Family> CombinedFamilies() {
       {"rows_of_list_elements", RowsOfListElements},
       {"geometry_changes_in_loops", GeometryChangesInLoops},
       {"groups_between_writes", GroupsBetweenWrites},
+      {"writes_of_joins", WritesOfJoins},
+      {"calls_with_many_arguments", CallsWithManyArguments},
   };
 }
 
