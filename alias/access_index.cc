@@ -5,6 +5,26 @@
 
 namespace smelt::alias_internal {
 
+AccessIndex::List& AccessIndex::Of(uint32_t list) {
+  if (list >= list_at_.size()) list_at_.resize(std::max<size_t>(list + 1, list_at_.size() + list_at_.size() / 2));
+  uint32_t& at = list_at_[list];
+  if (at == 0) {
+    at = static_cast<uint32_t>(lists_.size());
+    lists_.emplace_back();
+  }
+  return lists_[at];
+}
+
+void AccessIndex::Trim() {
+  constexpr size_t kSpare = 8;
+  const auto trim = [](auto& v) {
+    if (v.capacity() > v.size() + v.size() / kSpare) v.shrink_to_fit();
+  };
+  trim(records_);
+  trim(list_at_);
+  trim(lists_);
+}
+
 uint32_t AccessIndex::Add(uint32_t list, const Access& a, uint32_t* node_head) {
   uint32_t i;
   if (!free_.empty()) {
@@ -15,9 +35,8 @@ uint32_t AccessIndex::Add(uint32_t list, const Access& a, uint32_t* node_head) {
     i = static_cast<uint32_t>(records_.size());
     records_.push_back(a);
   }
-  if (list >= lists_.size()) lists_.resize(std::max<size_t>(list + 1, lists_.size() + lists_.size() / 2));
   records_[i].list = list;
-  Insert(i, &lists_[list]);
+  Insert(i, &Of(list));
   records_[i].node_next = *node_head;
   *node_head = i;
   ++live_;
@@ -108,7 +127,7 @@ bool AccessIndex::InsertBeside(uint32_t i, uint32_t near) {
 }
 
 void AccessIndex::Unlink(uint32_t i) {
-  List& l = lists_[records_[i].list];
+  List& l = Of(records_[i].list);
   ++changes_;
   if (l.inserted == i) l.inserted = l.tail == i ? Prev(i) : Next(i);
   if (l.tail == i) l.tail = Prev(i);
@@ -131,7 +150,7 @@ void AccessIndex::Unlink(uint32_t i) {
 }
 
 uint32_t AccessIndex::Head(uint32_t list) const {
-  uint32_t i = list < lists_.size() ? lists_[list].root : 0;
+  uint32_t i = Known(list).root;
   while (i != 0 && records_[i].left != 0) i = records_[i].left;
   return i;
 }
@@ -158,7 +177,7 @@ uint32_t AccessIndex::Prev(uint32_t i) const {
 
 uint32_t AccessIndex::FirstAfter(uint32_t list, NodeId n) const {
   uint32_t found = 0;
-  for (uint32_t i = list < lists_.size() ? lists_[list].root : 0; i != 0;) {
+  for (uint32_t i = Known(list).root; i != 0;) {
     ++steps_;
     if (tree_.IsBefore(n, records_[i].node)) {
       found = i;
@@ -171,8 +190,8 @@ uint32_t AccessIndex::FirstAfter(uint32_t list, NodeId n) const {
 }
 
 uint32_t AccessIndex::LastBefore(uint32_t list, NodeId n, uint32_t position) {
-  if (list >= lists_.size()) return 0;
-  List& l = lists_[list];
+  if (Known(list).root == 0) return 0;
+  List& l = Of(list);
   Access end;
   end.node = n;
   end.position = position;
@@ -221,21 +240,22 @@ void AccessIndex::MoveNode(uint32_t node_head) {
   for (uint32_t i = node_head; i != 0; i = records_[i].node_next) Unlink(i);
   for (uint32_t i = node_head; i != 0; i = records_[i].node_next) {
     records_[i].position = 0;
-    Insert(i, &lists_[records_[i].list]);
+    Insert(i, &Of(records_[i].list));
   }
 }
 
 void AccessIndex::MoveList(uint32_t from, uint32_t to) {
-  if (from == to || from >= lists_.size() || lists_[from].root == 0) return;
-  if (to >= lists_.size()) lists_.resize(to + 1);
+  if (from == to || Known(from).root == 0) return;
   std::vector<uint32_t> moved;
   for (uint32_t i = Head(from); i != 0; i = Next(i)) moved.push_back(i);
-  const uint32_t version = lists_[from].version + 1;
-  lists_[from] = List();
-  lists_[from].version = version;
+  List& emptied = Of(from);
+  const uint32_t version = emptied.version + 1;
+  emptied = List();
+  emptied.version = version;
+  List& l = Of(to);
   for (uint32_t i : moved) {
     records_[i].list = to;
-    Insert(i, &lists_[to]);
+    Insert(i, &l);
   }
 }
 

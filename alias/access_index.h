@@ -45,32 +45,37 @@ struct Access {
 // O(1), everything else O(log). A node that moves is taken out before its place changes in any list.
 class AccessIndex {
  public:
-  explicit AccessIndex(const BlockTree& tree) : tree_(tree) { records_.emplace_back(); }
+  explicit AccessIndex(const BlockTree& tree) : tree_(tree) { Clear(); }
   uint32_t Add(uint32_t list, const Access& a, uint32_t* node_head);  // returns its record
   void RemoveNode(uint32_t* node_head);
   void MoveNode(uint32_t node_head);  // which has another place in the text now
   void MoveList(uint32_t from, uint32_t to);
   uint32_t Head(uint32_t list) const;
-  uint32_t Tail(uint32_t list) const { return list < lists_.size() ? lists_[list].tail : 0; }
+  uint32_t Tail(uint32_t list) const { return Known(list).tail; }
   uint32_t Next(uint32_t i) const;
   uint32_t Prev(uint32_t i) const;
   uint32_t FirstAfter(uint32_t list, NodeId n) const;  // the first access by what comes after n, its blocks' nodes too
   uint32_t LastBefore(uint32_t list, NodeId n, uint32_t position = 0);  // n's position, if the caller knows it
-  uint32_t Size(uint32_t list) const { return list < lists_.size() ? lists_[list].size : 0; }
+  uint32_t Size(uint32_t list) const { return Known(list).size; }
   // Changes whenever the list does.
-  uint32_t Version(uint32_t list) const { return list < lists_.size() ? lists_[list].version : 0; }
+  uint32_t Version(uint32_t list) const { return Known(list).version; }
   uint64_t changes() const { return changes_; }  // of any list
   const Access& at(uint32_t i) const { return records_[i]; }
   int64_t live() const { return live_; }
   int64_t steps() const { return steps_; }
-  int64_t bytes() const { return records_.capacity() * sizeof(Access) + lists_.capacity() * sizeof(List); }
+  int64_t bytes() const {
+    return records_.capacity() * sizeof(Access) + lists_.capacity() * sizeof(List) +
+           (list_at_.capacity() + free_.capacity()) * sizeof(uint32_t);
+  }
   void Clear() {
     records_.resize(1);
     free_.clear();
-    lists_.clear();
+    list_at_.clear();
+    lists_.resize(1);
     live_ = 0;
     ++changes_;
   }
+  void Trim();  // gives back memory that it holds for more accesses
 
  private:
   struct List {
@@ -79,6 +84,8 @@ class AccessIndex {
     uint32_t found = 0, found_version = 0;
     uint32_t inserted = 0;  // the last one, or its neighbour if that is gone
   };
+  const List& Known(uint32_t list) const { return lists_[list < list_at_.size() ? list_at_[list] : 0]; }
+  List& Of(uint32_t list);  // which need not be known
   bool Before(const Access& a, const Access& b) const {
     return a.position != 0 && b.position != 0 ? a.position < b.position : tree_.IsBefore(a.node, b.node);
   }
@@ -91,7 +98,8 @@ class AccessIndex {
   const BlockTree& tree_;
   std::vector<Access> records_;
   std::vector<uint32_t> free_;
-  std::vector<List> lists_;
+  std::vector<uint32_t> list_at_;  // by list: where in lists_; 0: it has never had an access
+  std::vector<List> lists_;        // the first is empty
   int64_t live_ = 0;
   mutable int64_t steps_ = 0;
   uint64_t changes_ = 0;

@@ -138,7 +138,7 @@ void AliasDb::State::EscapeObject(uint32_t object) {
   if (reads_active) MoveReads(list, 2 * kUnknown);
   if (o.kind == Kind::kPiece) {
     // They share a list, so all of their accesses are moved. That costs only precision.
-    for (uint32_t sibling : elements_of[o.parent]) {
+    for (uint32_t sibling : elements.Of(o.parent)) {
       ++steps;
       objects[sibling].escaped = true;
     }
@@ -187,15 +187,15 @@ void AliasDb::State::ContainerMade(uint32_t own, uint64_t made_of, bool inputs_c
 // Recorded once per node, whichever arguments and paths reach the handle: its accesses are all forgotten together.
 void AliasDb::State::AddGeometryChange(uint32_t object, NodeId n) {
   dirty = geometry_changed = true;
-  geometry_changes[HandleKey(object)].insert(n);
-  if (objects[object].external) geometry_changes[kUnknown].insert(n);
+  geometry_changes[HandleKey(object)].Insert(n);
+  if (objects[object].external) geometry_changes[kUnknown].Insert(n);
 }
 
 void AliasDb::State::DropGeometryChange(uint32_t key, NodeId n) {
   const auto it = geometry_changes.find(key);
   if (it == geometry_changes.end()) return;
   dirty = geometry_changed = true;
-  it->second.erase(n);
+  it->second.Erase(n);
   if (it->second.empty()) geometry_changes.erase(it);
 }
 

@@ -183,9 +183,8 @@ void AliasDb::State::Reset() {
   pending_free.clear();
   nodes.clear();
   loops.Clear();
-  contents.clear();
-  elements.clear();
-  elements_of.clear();
+  contents.Clear();
+  elements.Clear();
   groups.clear();
   joined_containers.clear();
   coarse = false;
@@ -214,6 +213,7 @@ void AliasDb::State::Reset() {
   overdrawn = keeps_freed = false;
   dirty = geometry_changed = reach_changed = true;
   DropCaches();
+  whole_bases.clear();  // objects get other numbers
   any_async = false;
   needs_rebuild = false;
 }
@@ -222,8 +222,10 @@ void AliasDb::State::Build() {
   Reset();
   values.resize(g.value_index_bound());
   nodes.resize(g.node_index_bound());
-  objects.reserve(g.value_index_bound() + kFirstObject);
+  // About one for each node. Values that branches and loops hand on have none.
+  objects.reserve(std::min<size_t>(g.value_index_bound(), g.node_index_bound()) + kFirstObject);
   objects.resize(kFirstObject);
+  is_summary.assign(kFirstObject, false);
   objects[kUnknown].kind = Kind::kUnknown;
   objects[kUnknown].tensor = objects[kUnknown].container = objects[kUnknown].external = true;
   objects[kRandom].kind = Kind::kRandom;
@@ -239,6 +241,10 @@ void AliasDb::State::Build() {
   Propagate();
   if (sets.added() > values.size() / 4) CollectSets();
   std::vector<CopyMark>().swap(copy_marks);
+  // Edits add little to what building has made.
+  constexpr size_t kSpare = 8;
+  if (objects.capacity() > objects.size() + objects.size() / kSpare) objects.shrink_to_fit();
+  writes.Trim();
   monotone = building = false;
   walk_loop = UINT32_MAX;
   touched.clear();

@@ -45,6 +45,13 @@ OpEffects AliasDb::State::EffectsOf(const Node& node) {
   return NodeEffects(g, node, op, !options_distrusted);
 }
 
+const OpEffects& AliasDb::State::EffectsOf(const Node& node, OpEffects* made) {
+  const OpEffects& op = GetOpEffects(node.op);
+  const bool varies =
+      op.by != OpEffects::By::kNothing || op.kind == EffectKind::kSubgraph || op.kind == EffectKind::kFork;
+  return varies ? *made = EffectsOf(node) : op;
+}
+
 // Returns the effects of a graph on its arguments and the places of its results, as if the graph were one operator.
 const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
   auto it = summaries.find(&sub);

@@ -72,6 +72,20 @@ Overlap AliasDb::State::CompareObjects(uint32_t a, uint32_t b, bool same_time) {
     }
     if (x.all_fixed && y.all_fixed && !both_exact) return Overlap::kUnknown;
   }
+  if (!both_exact && (x.space == 0 || y.space == 0)) return Overlap::kUnknown;
+  constexpr size_t kRemembered = 256;
+  compared.resize(kRemembered);
+  Compared& known = compared[(a * 0x9e3779b1u ^ b * 0x85ebca6bu) >> 24];
+  if (known.edits != edits || known.epoch != geom_epoch || known.a != a || known.b != b ||
+      known.same_time != same_time) {
+    const Overlap overlap = CompareGeometries(a, b, same_time, both_exact);
+    known = {edits, a, b, geom_epoch, same_time, overlap};
+  }
+  return known.overlap;
+}
+
+Overlap AliasDb::State::CompareGeometries(uint32_t a, uint32_t b, bool same_time, bool both_exact) {
+  const Geom &x = geoms[geom_of[a].index], &y = geoms[geom_of[b].index];
   if (both_exact) {
     Region rx = Region::Strided(x.geometry.offset, x.geometry.sizes, x.geometry.strides, ItemSize(x.geometry.dtype));
     Region ry = Region::Strided(y.geometry.offset, y.geometry.sizes, y.geometry.strides, ItemSize(y.geometry.dtype));
@@ -123,8 +137,8 @@ bool AliasDb::State::MayBeCopy(uint32_t object) {
     if (k == kLongChain) return true;
     const Value& value = g.value(objects[object].def);
     const Node& node = g.node(value.def);
-    const OpEffects e = EffectsOf(node);
-    const ResultEffects& r = e.result(value.def_index);
+    OpEffects made;
+    const ResultEffects& r = EffectsOf(node, &made).result(value.def_index);
     if (r.lazy_copy) return true;
     const uint64_t bases = r.view | r.elements_view;
     SetId base = 0;

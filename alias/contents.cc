@@ -49,17 +49,12 @@ Type AliasDb::State::TypeOfObject(uint32_t object, int depth) {
 }
 
 uint32_t AliasDb::State::ElementObject(uint32_t parent, int32_t slot, bool tensor, bool container, Kind kind) {
-  auto [it, inserted] = elements.try_emplace({parent, slot}, 0);
-  if (!inserted) return it->second;
+  if (const uint32_t known = elements.Find(parent, slot); known != 0) return known;
   int depth = 0;
   for (uint32_t p = parent; p != 0; p = objects[p].parent) ++depth;
-  if (depth > kMaxElementDepth) {
-    it->second = kUnknown;
-    return kUnknown;
-  }
+  if (depth > kMaxElementDepth) return kUnknown;
   uint32_t o = NewObject(kind, ValueId());
-  elements[{parent, slot}] = o;
-  elements_of[parent].push_back(o);
+  elements.Add(parent, slot, o);
   Object& e = objects[o];
   e.def = objects[parent].def;
   e.parent = parent;
@@ -76,7 +71,7 @@ uint32_t AliasDb::State::ElementObject(uint32_t parent, int32_t slot, bool tenso
     objects[o].storage = storage;
     // Containers that one operator made share a list of accesses, and so their fate.
     if (container) ContentsOf(o).base = MadeWith(o, nullptr);
-    const uint32_t sibling = elements_of[parent].front();
+    const uint32_t sibling = elements.FirstOf(parent);
     if (sibling != o && objects[sibling].kind == Kind::kPiece && objects[sibling].group != 0) {
       objects[o].group = Find(sibling);
       if (container) joined_containers.push_back(MakeRef(o));
@@ -92,8 +87,8 @@ AliasDb::State::SetId AliasDb::State::PieceStorage(uint32_t container, uint32_t 
   if (c.kind == Kind::kConstant || !c.def.valid() || !g.IsLive(c.def)) return SetPool::Single(MakeRef(piece));
   const Value& value = g.value(c.def);
   const Node& node = g.node(value.def);
-  OpEffects e = EffectsOf(node);
-  const ResultEffects& r = e.result(value.def_index);
+  OpEffects made;
+  const ResultEffects& r = EffectsOf(node, &made).result(value.def_index);
   SetId out = 0;
   for (size_t i = 0; i < node.inputs.size() && i < 64; ++i) {
     uint64_t bit = uint64_t{1} << i;
@@ -107,16 +102,12 @@ AliasDb::State::SetId AliasDb::State::PieceStorage(uint32_t container, uint32_t 
 }
 
 void AliasDb::State::RefreshPieces(uint32_t container) {
-  auto it = elements_of.find(container);
-  if (it == elements_of.end()) return;
-  const Elements pieces = it->second;
+  const Elements pieces = elements.Of(container);
   bool changed = false;
   for (uint32_t p : pieces) {
     objects[p].loop = objects[container].loop;
     // No piece is deeper than what such a piece holds.
-    if (const auto inner = elements_of.find(p); inner != elements_of.end()) {
-      for (uint32_t i : inner->second) objects[i].loop = objects[container].loop;
-    }
+    for (uint32_t i : elements.Of(p)) objects[i].loop = objects[container].loop;
     if (objects[p].kind != Kind::kPiece) continue;
     const SetId before = objects[p].storage;
     SetStorage(p, PieceStorage(container, p));
@@ -141,8 +132,8 @@ AliasDb::State::SetId AliasDb::State::MadeWith(uint32_t object, std::vector<SetI
   if (o.kind == Kind::kPiece) {
     // A container inside a container that an operator made: whatever the operator's arguments reach.
     for (ValueId v : node.inputs) out = Join(out, Reach(ContentOfSet(PointsTo(v), kAnySlot, value.def), value.def));
-    const OpEffects effects = EffectsOf(node);
-    const ResultEffects& r = effects.result(value.def_index);
+    OpEffects made;
+    const ResultEffects& r = EffectsOf(node, &made).result(value.def_index);
     for (size_t i = 0; i < node.inputs.size() && i < 64; ++i) {
       if (r.elements_self & uint64_t{1} << i) out = Join(out, PointsTo(node.inputs[i]));
     }
@@ -174,8 +165,8 @@ AliasDb::State::SetId AliasDb::State::MadeWith(uint32_t object, std::vector<SetI
     default:
       break;
   }
-  const OpEffects e = EffectsOf(node);
-  const ResultEffects& r = e.result(value.def_index);
+  OpEffects made;
+  const ResultEffects& r = EffectsOf(node, &made).result(value.def_index);
   if (r.elements_unknown) out = SetPool::Single(MakeRef(kUnknown));
   for (size_t i = 0; i < node.inputs.size() && i < 64; ++i) {
     const uint64_t bit = uint64_t{1} << i;
@@ -286,8 +277,8 @@ AliasDb::State::SetId AliasDb::State::BaseContent(uint32_t object, int32_t slot,
     default:
       break;
   }
-  const OpEffects e = EffectsOf(node);
-  const ResultEffects& r = e.result(value.def_index);
+  OpEffects made;
+  const ResultEffects& r = EffectsOf(node, &made).result(value.def_index);
   if (r.elements_view == 0 && r.elements_element_view == 0 && !r.elements_fresh && !r.elements_deep) return base;
   Type t = TypeOfElement(object, slot);
   if (!IsAliasingType(t)) return base;
@@ -545,14 +536,17 @@ void AliasDb::State::FollowJoined() {
 
 // Returns the set and everything that its containers reach.
 AliasDb::State::SetId AliasDb::State::Reach(SetId s, NodeId reader) {
+  bool any = false;
+  sets.ForEach(s, [&](Ref r) { any |= objects[ObjectOf(r)].container; });
+  if (!any) return s;
   SetId all = s;
-  absl::flat_hash_set<Ref> done;
+  alias_internal::SmallSet<Ref, 8> done;
   absl::InlinedVector<Ref, 8> todo = sets.Refs(s);
   while (!todo.empty()) {
     ++steps;
     Ref r = todo.back();
     todo.pop_back();
-    if (!done.insert(r).second) continue;
+    if (!done.Insert(r)) continue;
     if (!objects[ObjectOf(r)].container || ObjectOf(r) == kUnknown) continue;
     const SetId inside = ContentOf(r, kAnySlot, reader);
     const SetId before = all;
@@ -561,7 +555,7 @@ AliasDb::State::SetId AliasDb::State::Reach(SetId s, NodeId reader) {
     // Where it has been summarised, the summary stands for its members.
     if (sets.Size(all) < sets.Size(before)) todo = sets.Refs(all);
     sets.ForEach(inside, [&](Ref e) {
-      if (sets.Contains(all, e) && !done.contains(e)) todo.push_back(e);
+      if (sets.Contains(all, e) && !done.Contains(e)) todo.push_back(e);
     });
   }
   return all;
@@ -570,10 +564,10 @@ AliasDb::State::SetId AliasDb::State::Reach(SetId s, NodeId reader) {
 std::optional<AliasDb::State::SetId> AliasDb::State::ReachAtAnyTime(SetId s) {
   constexpr size_t kGreatDeal = 64;
   if (auto it = reach_at_any_time.find(s); it != reach_at_any_time.end()) return it->second;
-  absl::flat_hash_set<Ref> done;
+  alias_internal::SmallSet<Ref, 8> done;
   std::vector<Ref> all;
   sets.ForEach(s, [&](Ref r) { all.push_back(r); });
-  done.insert(all.begin(), all.end());
+  for (Ref r : all) done.Insert(r);
   std::optional<SetId> out;
   size_t at = 0;
   // A query summarises nothing of its own: other queries must not depend on it. Where what a container holds joins a
@@ -583,7 +577,7 @@ std::optional<AliasDb::State::SetId> AliasDb::State::ReachAtAnyTime(SetId s) {
     if (!joined_containers.empty()) FollowJoined();
     if (!objects[ObjectOf(all[at])].container || ObjectOf(all[at]) == kUnknown) continue;
     sets.ForEach(ContentOf(all[at], kAnySlot, NodeId()), [&](Ref e) {
-      if (done.insert(e).second) all.push_back(e);
+      if (done.Insert(e)) all.push_back(e);
     });
   }
   if (at == all.size()) out = sets.Make(absl::MakeSpan(all));

@@ -64,6 +64,13 @@ void AliasDb::State::NotePart(NodeId n, bool as_result, uint32_t use) {
 }
 
 void AliasDb::State::Push(NodeId n, uint32_t use) {
+  if (n.index < nodes.size()) {
+    // A value of the caller's may have very many users, which are in the queue already. Those are not read.
+    const NodeRecord& r = nodes[n.index];
+    if (r.generation == n.generation && (r.flags & (NodeRecord::kQueued | NodeRecord::kWide)) == NodeRecord::kQueued) {
+      return;
+    }
+  }
   bool as_result = false;
   if (g.IsReturn(n)) {
     as_result = true;
@@ -96,15 +103,17 @@ void AliasDb::State::PushUsers(ValueId v) {
 void AliasDb::State::AddReader(NodeId reader, std::vector<NodeId>* readers, uint32_t* distinct) {
   if (readers->empty() || readers->back() != reader) readers->push_back(reader);
   if (readers->size() <= 2 * *distinct + 8) return;
-  absl::flat_hash_set<uint32_t> seen;
-  std::vector<NodeId> kept;
+  steps += static_cast<int64_t>(readers->size());
+  if (reader_marks.size() < nodes.size()) reader_marks.resize(nodes.size());
+  ++reader_mark;
+  size_t kept = readers->size();
   for (size_t i = readers->size(); i-- > 0;) {
     const NodeId n = (*readers)[i];
-    if (g.IsLive(n) && seen.insert(n.index).second) kept.push_back(n);
+    // While all is built, no node has been erased.
+    if (!building && !g.IsLive(n)) continue;
+    if (std::exchange(reader_marks[n.index], reader_mark) != reader_mark) (*readers)[--kept] = n;
   }
-  std::reverse(kept.begin(), kept.end());
-  steps += static_cast<int64_t>(readers->size());
-  *readers = std::move(kept);
+  readers->erase(readers->begin(), readers->begin() + static_cast<int64_t>(kept));
   *distinct = static_cast<uint32_t>(readers->size());
 }
 

@@ -133,8 +133,7 @@ void AliasDb::State::EvaluateElements(NodeId n, const Node& node, const OpEffect
       sets.ForEach(p, [&](Ref r) {
         const Object& holder = objects[ObjectOf(r)];
         if (holder.kind != Kind::kInput && holder.kind != Kind::kElement) return;
-        auto it = elements.find({ObjectOf(r), slot});
-        if (it == elements.end()) {
+        if (elements.Find(ObjectOf(r), slot) == 0) {
           ElementObject(ObjectOf(r), slot, MayBeTensor(type), MayBeContainer(type), Kind::kElement);
         }
       });
@@ -269,6 +268,7 @@ void AliasDb::State::EvaluateLoop(NodeId n, const Node& node, bool is_while, boo
   const bool runs = !first && !is_while && RunsOnce(node);
   const size_t carried_values = node.inputs.size() - std::min(inputs_from, node.inputs.size());
   const size_t count = parts != nullptr ? parts->size() : carried_values;
+  const absl::Span<SetId> carried = loops.CarriedBy(loop, 2 * carried_values);
   for (size_t at = 0; at < count; ++at) {
     const size_t k = parts != nullptr ? (*parts)[at] : at, i = inputs_from + k;
     if (k >= carried_values) continue;
@@ -276,8 +276,6 @@ void AliasDb::State::EvaluateLoop(NodeId n, const Node& node, bool is_while, boo
     const SetId back = ResultOf(body, results_from + k);
     const SetId s = Join(init, Shift(back, loop));
     // The back edge alone may keep alive what no longer comes in.
-    std::vector<SetId>& carried = loops[loop].carried;
-    if (carried.size() < 2 * k + 2) carried.resize(2 * k + 2);
     if (!monotone && (!sets.Includes(init, carried[2 * k]) || !sets.Includes(back, carried[2 * k + 1]))) {
       resolve_loops.insert(OutermostLoop(n).index);
     }
@@ -497,7 +495,7 @@ void AliasDb::State::MoveStorage(NodeId n, ValueId handle, SetId target) {
       Escape(target);
     }
     Elements handles = {moved_object};
-    if (key != moved_object) handles = elements_of[key];
+    if (key != moved_object) handles = elements.Of(key);
     for (uint32_t o : handles) {
       const SetId before = objects[o].storage;
       auto unmoved = unmoved_storage.find(o);

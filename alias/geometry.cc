@@ -65,8 +65,8 @@ const Geom& AliasDb::State::GeomOf(uint32_t object) {
       const Node& node = g.node(value.def);
       uint64_t mask = 1;
       if (GetOpEffects(node.op).kind != EffectKind::kConstantChunk) {
-        OpEffects e = EffectsOf(node);
-        const ResultEffects& r = e.result(value.def_index);
+        OpEffects made;
+        const ResultEffects& r = EffectsOf(node, &made).result(value.def_index);
         mask = obj.kind == Kind::kPiece ? r.elements_view : r.view;
       }
       for (size_t i = 0; i < node.inputs.size() && i < 64 && base == 0; ++i) {
@@ -155,8 +155,7 @@ bool AliasDb::State::GeometryMayChangeBefore(uint32_t object, NodeId n) {
   const auto may = [&](uint32_t key) {
     const auto it = geometry_changes.find(key);
     if (it == geometry_changes.end()) return false;
-    return it->second.size() > kMany ||
-           std::any_of(it->second.begin(), it->second.end(), [&](NodeId by) { return Precedes(n, by) != 1; });
+    return it->second.size() > kMany || it->second.Any([&](NodeId by) { return Precedes(n, by) != 1; });
   };
   return may(HandleKey(object)) || ((objects[object].external || objects[object].escaped) && may(kUnknown));
 }

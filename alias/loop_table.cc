@@ -2,11 +2,29 @@
 
 #include <algorithm>
 
+#include "smelt/core/base/check.h"
+
 namespace smelt::alias_internal {
 
 void LoopTable::Clear() {
   loops_.assign(1, Loop());
   of_node_.clear();
+  carried_.clear();
+}
+
+absl::Span<SetId> LoopTable::CarriedBy(uint32_t loop, size_t size) {
+  Loop& l = loops_[loop];
+  if (l.num_carried < size) {
+    // It gets another place behind all others. Loops rarely come to carry more.
+    const size_t begin = carried_.size();
+    SMELT_CHECK(begin + size < UINT32_MAX) << "the loops carry too many values";
+    carried_.resize(begin + size);
+    std::copy_n(carried_.begin() + l.first_carried, l.num_carried, carried_.begin() + begin);
+    std::fill_n(carried_.begin() + l.first_carried, l.num_carried, 0);
+    l.first_carried = static_cast<uint32_t>(begin);
+    l.num_carried = static_cast<uint32_t>(size);
+  }
+  return absl::MakeSpan(carried_).subspan(l.first_carried, size);
 }
 
 uint32_t LoopTable::KnownIndexOf(NodeId loop_node) const {
@@ -41,7 +59,7 @@ uint32_t LoopTable::IndexOf(NodeId loop_node) {
     const uint32_t jump = loops_[parent].jump, further = loops_[jump].jump;
     const bool even = loops_[parent].depth - loops_[jump].depth == loops_[jump].depth - loops_[further].depth;
     const uint32_t top = parent == 0 ? l : loops_[parent].top;
-    loops_.push_back({n, parent, even ? further : parent, top, loops_[parent].depth + 1, {}, 0});
+    loops_.push_back({n, parent, even ? further : parent, top, loops_[parent].depth + 1, 0, 0, 0});
   }
   return l;
 }
@@ -89,9 +107,8 @@ LoopTable::Range LoopTable::Between(uint32_t loop, uint32_t holder_loop) const {
 }
 
 int64_t LoopTable::bytes() const {
-  int64_t out = static_cast<int64_t>(loops_.capacity() * sizeof(Loop) + of_node_.capacity() * sizeof(uint32_t));
-  for (const Loop& l : loops_) out += static_cast<int64_t>(l.carried.capacity() * sizeof(SetId));
-  return out;
+  return static_cast<int64_t>(loops_.capacity() * sizeof(Loop) + of_node_.capacity() * sizeof(uint32_t) +
+                              carried_.capacity() * sizeof(SetId));
 }
 
 }  // namespace smelt::alias_internal

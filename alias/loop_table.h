@@ -9,9 +9,11 @@
 #ifndef SMELT_ALIAS_LOOP_TABLE_H_
 #define SMELT_ALIAS_LOOP_TABLE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "smelt/alias/block_tree.h"
 #include "smelt/alias/set_pool.h"
 #include "smelt/core/ir/graph.h"
@@ -28,8 +30,8 @@ struct Loop {
   uint32_t jump = 0;  // one further up: any is a logarithmic number of jumps away
   uint32_t top = 0;   // the outermost around it, or itself
   uint32_t depth = 0;
-  std::vector<SetId> carried;  // what went in and came back when it was last evaluated, for each carried value
-  int64_t cost = 0;            // of an outermost loop: the steps that it took when it was last solved
+  uint32_t first_carried = 0, num_carried = 0;  // see CarriedBy
+  int64_t cost = 0;                             // of an outermost loop: the steps that it took when it was last solved
 };
 
 class LoopTable {
@@ -56,6 +58,11 @@ class LoopTable {
   };
   Range Between(uint32_t loop, uint32_t holder_loop) const;
 
+  // Sets to remember for the loop, at least `size` of them, empty at first: what went in and came back when it was last
+  // evaluated, for each carried value. Valid until the next call.
+  absl::Span<SetId> CarriedBy(uint32_t loop, size_t size);
+  absl::Span<const SetId> all_carried() const { return carried_; }
+
   std::vector<Loop>::const_iterator begin() const { return loops_.begin(); }
   std::vector<Loop>::const_iterator end() const { return loops_.end(); }
   int64_t bytes() const;
@@ -65,6 +72,7 @@ class LoopTable {
   const BlockTree& tree_;
   std::vector<Loop> loops_;
   std::vector<uint32_t> of_node_;  // by node index; 0: none; short while there are no loops
+  std::vector<SetId> carried_;     // of all loops
 };
 
 }  // namespace alias_internal

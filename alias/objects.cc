@@ -1,5 +1,6 @@
 // Objects, the memory and the loops that they live in, and sets of them.
 #include <algorithm>
+#include <utility>
 
 #include "smelt/alias/state.h"
 
@@ -43,8 +44,10 @@ uint32_t AliasDb::State::NewObject(Kind kind, ValueId def) {
     o = static_cast<uint32_t>(objects.size());
     SMELT_CHECK(o < (1u << 29)) << "too many objects";
     objects.emplace_back();
+    is_summary.push_back(false);
   }
   objects[o].kind = kind;
+  is_summary[o] = kind == Kind::kSummary;
   objects[o].def = def;
   return o;
 }
@@ -112,24 +115,14 @@ void AliasDb::State::FreeOwn(ValueId v) {
                       of_node.end());
         c->stores.pop_back();
       }
-      contents.erase(o);
+      contents.Erase(o);
     }
     geometry_changes.erase(o);
-    if (auto it = elements_of.find(o); it != elements_of.end()) {
-      for (uint32_t e : it->second) {
-        elements.erase({o, objects[e].slot});
-        todo.push_back(e);
-      }
-      elements_of.erase(o);
-    }
+    for (uint32_t e : elements.Of(o)) todo.push_back(e);
+    elements.Erase(o);
   }
   r.own = 0;
   r.points_to = 0;
-}
-
-uint32_t AliasDb::State::Find(uint32_t object) const {
-  while (objects[object].group != 0) object = objects[object].group;
-  return object;
 }
 
 AliasDb::State::SetId AliasDb::State::Join(SetId a, SetId b) {
@@ -141,7 +134,7 @@ AliasDb::State::SetId AliasDb::State::Join(SetId a, SetId b) {
     // summary and grow again without end. Only the memory that has escaped stays apart, as its summary would be the
     // caller's too.
     bool any = false;
-    sets.ForEach(u, [&](Ref r) { any |= objects[ObjectOf(r)].kind == Kind::kSummary; });
+    sets.ForEach(u, [&](Ref r) { any |= is_summary[ObjectOf(r)]; });
     if (any) return Summarise(u);
   }
   if (sets.Size(u) > static_cast<size_t>(options.max_set)) return Summarise(u);
@@ -169,7 +162,13 @@ AliasDb::State::SetId AliasDb::State::Summarise(SetId s) {
   const auto weight = [&](uint32_t f) {
     return uint64_t{groups[f].members} + writes.Size(2 * f) + reads.Size(ReadList(2 * f, false));
   };
+  // The members and their storages, each once: views of the same memory have nearly the same storages.
+  absl::InlinedVector<uint32_t, 64> all;
+  if (object_marks.size() < objects.size()) object_marks.resize(objects.capacity());
+  ++object_mark;
   const auto consider = [&](uint32_t o) {
+    if (std::exchange(object_marks[o], object_mark) == object_mark) return;
+    all.push_back(o);
     const uint32_t f = Find(o);
     if (objects[f].kind == Kind::kSummary && f != group && (group == 0 || weight(f) > weight(group))) group = f;
   };
@@ -204,7 +203,7 @@ AliasDb::State::SetId AliasDb::State::Summarise(SetId s) {
     Group& mine = groups[group];
     if (objects[f].kind == Kind::kPiece) {
       // The pieces of one container share a list of accesses, and so their fate.
-      for (uint32_t sibling : elements_of[objects[f].parent]) {
+      for (uint32_t sibling : elements.Of(objects[f].parent)) {
         ++steps;
         if (objects[sibling].group != 0) continue;
         objects[sibling].group = group;
@@ -222,20 +221,17 @@ AliasDb::State::SetId AliasDb::State::Summarise(SetId s) {
     groups.erase(f);
     if (Contents* theirs = FindContents(f); theirs != nullptr) {
       // Nodes that looked into it are evaluated again.
-      const std::unique_ptr<Contents> held = std::move(contents[f]);
-      contents.erase(f);
+      const SetId base = theirs->base;
+      std::vector<NodeId> readers = std::move(theirs->readers);
+      contents.Erase(f);
       Contents& c = ContentsOf(group);
-      c.base = sets.Union(c.base, held->base);
-      if (c.readers.size() < held->readers.size()) c.readers.swap(held->readers);
-      c.readers.insert(c.readers.end(), held->readers.begin(), held->readers.end());
+      c.base = sets.Union(c.base, base);
+      if (c.readers.size() < readers.size()) c.readers.swap(readers);
+      c.readers.insert(c.readers.end(), readers.begin(), readers.end());
       PushReaders(group);
     }
   };
-  for (Ref r : refs) {
-    const SetId storages = objects[ObjectOf(r)].storage;
-    add(ObjectOf(r));
-    sets.ForEach(storages, [&](Ref storage) { add(ObjectOf(storage)); });
-  }
+  for (uint32_t o : all) add(o);
   // This is so for new members too if the summary was external before.
   if ((external || escaped) && !(objects[group].external || objects[group].escaped)) {
     writes.MoveList(2 * group, 2 * kUnknown);
@@ -316,19 +312,17 @@ void AliasDb::State::CollectSets() {
   sets.Collect([&](absl::FunctionRef<void(SetId)> keep) {
     for (const ValueRecord& v : values) keep(v.points_to);
     for (const Object& o : objects) keep(o.storage);
-    for (const alias_internal::Loop& l : loops) {
-      for (SetId s : l.carried) keep(s);
-    }
-    for (const auto& [o, c] : contents) {
-      for (const alias_internal::Store& s : c->stores) keep(s.set);
-      for (SetId s : c->slots) keep(s);
-      if (c->sums != nullptr) {
-        for (const std::vector<SetId>& sums : *c->sums) {
+    for (SetId s : loops.all_carried()) keep(s);
+    contents.ForEach([&](const Contents& c) {
+      for (const alias_internal::Store& s : c.stores) keep(s.set);
+      for (SetId s : c.slots) keep(s);
+      if (c.sums != nullptr) {
+        for (const std::vector<SetId>& sums : *c.sums) {
           for (SetId s : sums) keep(s);
         }
       }
-      for (SetId s : {c->base, c->of_call, c->kept}) keep(s);
-    }
+      for (SetId s : {c.base, c.of_call, c.kept}) keep(s);
+    });
     for (const auto& [o, s] : moved_storage) keep(s);
     for (const auto& [o, s] : unmoved_storage) keep(s);
     for (const auto& [o, s] : new_stores) keep(s.set);
@@ -341,17 +335,13 @@ int64_t AliasDb::State::Bytes() const {
   const auto of = [](const auto& v) { return static_cast<int64_t>(v.capacity() * sizeof(v[0])); };
   const auto of_map = [](const auto& m) { return static_cast<int64_t>(m.capacity() * (sizeof(*m.begin()) + 1)); };
   int64_t out = of(values) + of(objects) + of(nodes) + loops.bytes() + of(copy_marks) + of(geom_of) +
-                of(set_summaries) + of(nothing) + of(free_objects) + writes.bytes() + reads.bytes() + sets.bytes() +
-                tree.bytes() + of_map(contents) + of_map(elements) + of_map(elements_of) + of_map(groups) +
-                of_map(moved_storage) + of_map(unmoved_storage) + of_map(stores_of_node) + of_map(geometry_changes) +
+                of(set_summaries) + of(nothing) + of(original_steps) + of(whole_bases) + of(compared) +
+                of(reader_marks) + of(object_marks) + of(free_objects) + writes.bytes() + reads.bytes() + sets.bytes() +
+                tree.bytes() + contents.bytes() + elements.bytes() + of_map(groups) + of_map(moved_storage) +
+                of_map(unmoved_storage) + of_map(stores_of_node) + of_map(geometry_changes) +
                 of_map(reach_at_any_time) + of_map(output_refs) +
                 static_cast<int64_t>(geoms.size() * sizeof(alias_internal::Geom));
-  for (const auto& [o, c] : contents) {
-    out += sizeof(Contents) + of(c->stores) + of(c->readers) + of(c->slots);
-    if (c->sums != nullptr) out += of((*c->sums)[0]) + of((*c->sums)[1]);
-  }
-  for (const auto& [o, parts_of] : elements_of) out += parts_of.size() > 2 ? of(parts_of) : 0;
-  for (const auto& [key, by] : geometry_changes) out += of_map(by);
+  for (const auto& [key, by] : geometry_changes) out += by.bytes();
   return out;
 }
 

@@ -128,20 +128,32 @@ bool AliasDb::State::IsWholeSlice(const Node& node) {
          ConstantInt(node.inputs[4]) == 1;
 }
 
+// Returns the base of a view of a whole handle, as its node and the constants there say.
+ValueId AliasDb::State::WholeBaseOf(uint32_t object) {
+  if (object >= whole_bases.size()) whole_bases.resize(objects.size());
+  if (whole_bases[object].edits == edits) return whole_bases[object].base;
+  WholeBase found{edits, ValueId()};
+  const Object& v = objects[object];
+  if (v.kind == Kind::kView && v.def.valid()) {
+    const Node& n = g.node(g.value(v.def).def);
+    const std::string& name = n.op.name();
+    const bool is_whole = name == op::kDetach || name == op::kAlias || name == op::kLiftFresh ||
+                          name == op::kPrimData || name == op::kData || IsWholeSlice(n);
+    if (is_whole) found.base = n.inputs[0];
+  }
+  whole_bases[object] = found;
+  return found.base;
+}
+
 // Returns the handle that this one is a view of with exactly the same bytes and geometry, or the handle itself if none
 // is known.
 uint32_t AliasDb::State::SameHandle(uint32_t object, int* left) {
   while (--*left >= 0) {
     ++steps;
-    const Object& v = objects[object];
-    if (v.kind != Kind::kView || !v.def.valid()) return object;
-    const Node& n = g.node(g.value(v.def).def);
-    const std::string& name = n.op.name();
-    if (name != op::kDetach && name != op::kAlias && name != op::kLiftFresh && name != op::kPrimData &&
-        name != op::kData && !IsWholeSlice(n)) {
-      return object;
-    }
-    const SetId base = PointsTo(n.inputs[0]);
+    if (objects[object].kind != Kind::kView) return object;
+    const ValueId whole = WholeBaseOf(object);
+    if (!whole.valid()) return object;
+    const SetId base = PointsTo(whole);
     if (!SetPool::IsSingle(base) || alias_internal::IsOld(SetPool::SingleRef(base))) return object;
     const uint32_t b = ObjectOf(SetPool::SingleRef(base));
     if (GeometryChanges(b) || !IsOneHandle(b)) return object;
@@ -150,24 +162,40 @@ uint32_t AliasDb::State::SameHandle(uint32_t object, int* left) {
   return object;
 }
 
+AliasDb::State::OriginalStep AliasDb::State::StepToOriginal(ValueId v) {
+  if (v.index >= original_steps.size()) original_steps.resize(std::max<size_t>(v.index + 1, values.size()));
+  const OriginalStep known = original_steps[v.index];
+  if (known.edits == edits && known.of == v) return known;
+  OriginalStep step;
+  step.edits = edits;
+  step.of = v;
+  step.to = Unrefined(v);
+  step.is_end = true;
+  const Value& value = g.value(step.to);
+  const Node& node = g.node(value.def);
+  const OpEffects& op = GetOpEffects(node.op);
+  const bool has_arguments = !g.IsParam(value.def) && node.blocks.empty() && !node.inputs.empty();
+  if (has_arguments && op.kind == EffectKind::kGeneric && op.by == OpEffects::By::kNothing) {
+    const ResultEffects& r = op.result(value.def_index);
+    const bool only_self = r.self != 0 && (r.self & (r.self - 1)) == 0 && !r.fresh && !r.unknown && r.view == 0 &&
+                           r.element == 0 && r.element_view == 0;
+    const size_t arg = only_self ? absl::countr_zero(r.self) : node.inputs.size();
+    if (arg < node.inputs.size() && g.value(node.inputs[arg]).type.kind() != TypeKind::kOptional) {
+      step.to = node.inputs[arg];
+      step.is_end = false;
+    }
+  }
+  return original_steps[v.index] = step;
+}
+
 // Returns the value that v certainly is, if its node returns its argument, as add_ and casts do. A long chain is not
 // followed to its start.
 ValueId AliasDb::State::Original(ValueId v) {
   for (int k = 0; k < kLongChain; ++k) {
     ++steps;
-    v = Unrefined(v);
-    const Value& value = g.value(v);
-    const Node& node = g.node(value.def);
-    if (g.IsParam(value.def) || !node.blocks.empty() || node.inputs.empty()) return v;
-    const OpEffects& op = GetOpEffects(node.op);
-    if (op.kind != EffectKind::kGeneric || op.by != OpEffects::By::kNothing) return v;
-    const ResultEffects& r = op.result(value.def_index);
-    const bool only_self = r.self != 0 && (r.self & (r.self - 1)) == 0 && !r.fresh && !r.unknown && r.view == 0 &&
-                           r.element == 0 && r.element_view == 0;
-    if (!only_self) return v;
-    const size_t arg = absl::countr_zero(r.self);
-    if (arg >= node.inputs.size() || g.value(node.inputs[arg]).type.kind() == TypeKind::kOptional) return v;
-    v = node.inputs[arg];
+    const OriginalStep step = StepToOriginal(v);
+    v = step.to;
+    if (step.is_end) return v;
   }
   return v;
 }
@@ -199,7 +227,8 @@ bool AliasDb::State::SameView(ValueId a, ValueId b, int depth, int* left) {
       !n.attributes.empty()) {
     return false;
   }
-  const ResultEffects r = EffectsOf(m).result(x.def_index);
+  OpEffects made;
+  const ResultEffects& r = EffectsOf(m, &made).result(x.def_index);
   if (r.view == 0 || (r.view & (r.view - 1)) != 0 || r.lazy_copy || r.fresh) return false;
   const size_t base = absl::countr_zero(r.view);
   for (size_t i = 0; i < m.inputs.size(); ++i) {

@@ -407,8 +407,8 @@ bool AliasDb::State::FindNothing(ValueId v) {
     } else {
       // A container that holds more than what was put there may have no such element.
       const auto is_blurred = [&](Ref r) {
-        const auto it = contents.find(Find(ObjectOf(r)));
-        return it != contents.end() && it->second->blurred;
+        const alias_internal::Contents* const c = FindContents(Find(ObjectOf(r)));
+        return c != nullptr && c->blurred;
       };
       for (ValueId from : n.inputs) {
         if (!alias_internal::MayBeContainer(g.value(from).type)) continue;

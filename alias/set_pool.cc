@@ -8,10 +8,14 @@ namespace smelt::alias_internal {
 
 namespace {
 
+// The members are hashed independently of each other, which a processor does at the same time.
 uint64_t HashOf(const Ref* begin, size_t size) {
-  uint64_t h = size * 0x9e3779b97f4a7c15u;
-  for (size_t i = 0; i < size; ++i) h = (h ^ begin[i]) * 0xff51afd7ed558ccdu ^ (h >> 29);
-  return Mix(h, size);
+  uint64_t sum = 0;
+  for (size_t i = 0; i < size; ++i) {
+    const uint64_t h = (begin[i] + 1) * 0x9e3779b97f4a7c15u;
+    sum += (h ^ h >> 32) * 0xff51afd7ed558ccdu;
+  }
+  return Mix(sum, size);
 }
 
 }  // namespace
@@ -117,9 +121,11 @@ void SetPool::Collect(absl::FunctionRef<void(absl::FunctionRef<void(SetId)>)> vi
 }
 
 absl::InlinedVector<Ref, 8> SetPool::Refs(SetId s) const {
-  absl::InlinedVector<Ref, 8> refs;
-  ForEach(s, [&](Ref r) { refs.push_back(r); });
-  return refs;
+  if (s == 0) return {};
+  const Ref single = s >> 1;
+  const absl::Span<const Ref> refs = Sorted(s, &single);
+  if (!IsSingle(s)) steps_ += refs.size();
+  return {refs.begin(), refs.end()};
 }
 
 bool SetPool::Contains(SetId s, Ref r) const {

@@ -2,7 +2,6 @@
 #ifndef SMELT_ALIAS_STATE_H_
 #define SMELT_ALIAS_STATE_H_
 
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -21,8 +20,11 @@
 #include "smelt/alias/access_index.h"
 #include "smelt/alias/alias_db.h"
 #include "smelt/alias/block_tree.h"
+#include "smelt/alias/contents_table.h"
+#include "smelt/alias/element_table.h"
 #include "smelt/alias/loop_table.h"
 #include "smelt/alias/set_pool.h"
+#include "smelt/alias/small_set.h"
 #include "smelt/alias/write_spans.h"
 #include "smelt/core/base/check.h"
 #include "smelt/core/convention/convention.h"
@@ -65,12 +67,13 @@ enum class ObjectKind : uint8_t {
 };
 
 struct Object {
-  ValueId def;                // the value whose node makes it
-  SetId storage = 0;          // of tensors: storages (refs to objects)
-  uint32_t parent = 0;        // of kElement, kPiece
-  int32_t slot = -1;          // of those; -1: any. Of weights: the index
-  uint32_t loop = 0;          // the innermost loop it is allocated in; an index into loops, 0: none
-  uint32_t group = 0;         // the summary it is a member of
+  ValueId def;          // the value whose node makes it
+  SetId storage = 0;    // of tensors: storages (refs to objects)
+  uint32_t parent = 0;  // of kElement, kPiece
+  int32_t slot = -1;    // of those; -1: any. Of weights: the index
+  uint32_t loop = 0;    // the innermost loop it is allocated in; an index into loops, 0: none
+  // The summary it is a member of, or one that has become a member of that since: State::Find shortens the way.
+  mutable uint32_t group = 0;
   uint32_t recent_write = 0;  // the latest write recorded by way of it, if it is still one: most questions end there
   ObjectKind kind = ObjectKind::kFree;
   enum class Empty : uint8_t { kNotAsked, kNo, kYes };
@@ -102,48 +105,10 @@ struct NodeRecord {
   uint8_t turns = 0;  // evaluations in this Propagate
 };
 
-// A store of a node into a container, or a change of the places of its elements.
-struct Store {
-  NodeId node;
-  ValueId value;
-  int32_t slot = -1;
-  bool elements = false;  // the elements of `value`
-  bool by_call = false;   // whatever the call that makes `value` reaches and makes
-  bool shuffle = false;
-  SetId set = 0;      // what that was when the node was evaluated
-  uint64_t last = 0;  // and a hash of it, storages included
-  bool SameStore(const Store& o) const {
-    return node == o.node && value == o.value && slot == o.slot && elements == o.elements && by_call == o.by_call &&
-           shuffle == o.shuffle;
-  }
-  bool operator==(const Store& o) const { return SameStore(o) && set == o.set && last == o.last; }
-};
 // A hash of indices that are met in order: neighbours lie side by side (a table's slot depends on all but the low 7
 // bits).
 struct InOrder {
   size_t operator()(uint32_t i) const { return (size_t{i} << 7) | (i & 127); }
-};
-
-// The contents of a container. While the stores are few, a reader looks at each of them by itself: whether it may come
-// before, and at which slot. With many stores it gets their union, which is kept in a tree over them: a change costs
-// O(log).
-struct Contents {
-  static constexpr size_t kMany = 16;
-  std::vector<Store> stores;
-  uint32_t shuffles = 0;        // how many of them are
-  std::vector<NodeId> readers;  // nodes whose evaluation looked inside
-  uint32_t distinct = 0;        // of readers: how many there were when they were last told apart
-  SetId base = 0;               // what it was made with, or of a summary what its members hold
-  std::vector<SetId> slots;     // by slot, where that is not what its node takes
-  uint64_t made_of = 0;         // a hash of what it was made with
-  SetId of_call = 0;            // of kMade: what the call reaches and makes
-  // Trees over many stores: leaf k, at half the size and on, is store k's. [1] holds what is appended.
-  std::unique_ptr<std::array<std::vector<SetId>, 2>> sums;
-  uint64_t told = 0;       // a hash of what the readers of many stores were told
-  bool blurred = false;    // a reader gets `kept` whatever it looks for, until all is built again
-  SetId kept = 0;          // all that it has held since then
-  uint64_t kept_told = 0;  // a hash of it, storages included
-  bool HasMany() const { return stores.size() > kMany; }
 };
 
 // The place of a handle's bytes: exactly, as a geometry over its one storage, and as a box in the index space of some
@@ -268,13 +233,13 @@ struct AliasDb::State {
   static constexpr uint32_t kMayBeTensor = 1, kMayBeContainer = 2, kNeither = 4;
   std::vector<ValueRecord> values;
   std::vector<Object> objects;
+  std::vector<bool> is_summary;  // by object: many are asked about at once
   std::vector<uint32_t> free_objects, pending_free;
   std::vector<NodeRecord> nodes;
   alias_internal::LoopTable loops;
-  absl::flat_hash_map<uint32_t, std::unique_ptr<alias_internal::Contents>> contents;
-  absl::flat_hash_map<std::pair<uint32_t, int32_t>, uint32_t> elements;  // (container, slot) -> object
-  using Elements = absl::InlinedVector<uint32_t, 2>;
-  absl::flat_hash_map<uint32_t, Elements> elements_of;  // container -> objects
+  alias_internal::ContentsTable contents;
+  alias_internal::ElementTable elements;
+  using Elements = alias_internal::ElementTable::Elements;
   absl::flat_hash_map<std::string, int32_t> attribute_slots;
   struct Group {
     uint32_t members = 0;
@@ -290,6 +255,10 @@ struct AliasDb::State {
   // Everything that a set reaches, at any time; nothing if that is more than is looked at.
   absl::flat_hash_map<SetId, std::optional<SetId>> reach_at_any_time;
   std::vector<NodeId> external_readers;
+  std::vector<uint32_t> reader_marks;  // by node: the last AddReader that has met it
+  uint32_t reader_mark = 0;
+  std::vector<uint32_t> object_marks;  // by object: the last Summarise that has met it
+  uint32_t object_mark = 0;
   uint32_t external_distinct = 0;  // as Contents::distinct
   bool external_stores = false;
   absl::flat_hash_set<int32_t> external_attributes;  // slots that SetAttr writes in objects of the caller's
@@ -302,7 +271,7 @@ struct AliasDb::State {
   bool coarse = false;  // some container has had many stores: a database that has followed edits may know less of it
   std::vector<std::pair<uint32_t, alias_internal::Store>> new_stores;  // of the node at hand: by container
   // Object -> the nodes that change its geometry.
-  absl::flat_hash_map<uint32_t, absl::flat_hash_set<NodeId>> geometry_changes;
+  absl::flat_hash_map<uint32_t, alias_internal::SmallSet<NodeId, 3>> geometry_changes;
   int64_t geometry_writers = 0;
   int64_t summarised = 0, rebuilds = 0, evaluations = 0;
 
@@ -373,6 +342,31 @@ struct AliasDb::State {
     bool may_be = false;
   };
   std::vector<MaybeNothing> nothing;
+  // One step of the search for the value that a value certainly is (Original), by value; valid until the next edit.
+  struct OriginalStep {
+    uint64_t edits = 0;
+    ValueId of;  // the value that was asked about
+    ValueId to;
+    bool is_end = false;  // `to` is the result
+  };
+  std::vector<OriginalStep> original_steps;
+  OriginalStep StepToOriginal(ValueId v);
+  // The base of an object that is a view of the whole of another handle, by object, as far as the text says so; invalid
+  // if it does not. Valid until the next edit.
+  struct WholeBase {
+    uint64_t edits = 0;
+    ValueId base;
+  };
+  std::vector<WholeBase> whole_bases;
+  ValueId WholeBaseOf(uint32_t object);
+  // Comparisons that took some work: the questions about a value, one after the other, repeat them.
+  struct Compared {
+    uint64_t edits = 0;
+    uint32_t a = 0, b = 0, epoch = 0;
+    bool same_time = false;
+    Overlap overlap = Overlap::kUnknown;
+  };
+  std::vector<Compared> compared;
   uint64_t edits = 1;  // how many there have been
   bool outputs_known = false;
   // The objects that outputs reach, by their place: see OutputKey.
@@ -446,15 +440,8 @@ struct AliasDb::State {
   void ForgetAccesses(NodeRecord& r);
   void ForgetStores(NodeId n, NodeRecord& r, bool push);
   std::vector<std::pair<uint32_t, alias_internal::Store>> StoresOf(NodeId n);
-  alias_internal::Contents* FindContents(uint32_t container) {
-    const auto it = contents.find(container);
-    return it == contents.end() ? nullptr : it->second.get();
-  }
-  alias_internal::Contents& ContentsOf(uint32_t container) {
-    std::unique_ptr<alias_internal::Contents>& c = contents[container];
-    if (c == nullptr) c = std::make_unique<alias_internal::Contents>();
-    return *c;
-  }
+  alias_internal::Contents* FindContents(uint32_t container) { return contents.Find(container); }
+  alias_internal::Contents& ContentsOf(uint32_t container) { return contents.Of(container); }
   // Called when the container's node has been evaluated: computes again what the container was made with.
   void MakeContents(uint32_t own, bool first, bool inputs_changed);
   void MakePartsOf(uint32_t own);
@@ -479,6 +466,8 @@ struct AliasDb::State {
   void EscapeObject(uint32_t object);
   void ResolveLoop(NodeId loop);
   OpEffects EffectsOf(const Node& node);
+  // The same, without a copy if they are those of the operator: else they are in *made.
+  const OpEffects& EffectsOf(const Node& node, OpEffects* made);
   const OpEffects& SummaryOf(Graph& sub);
 
   SetId PointsTo(ValueId v) const {
@@ -502,8 +491,15 @@ struct AliasDb::State {
   void ResolveAround(NodeId n);
   SetId Join(SetId a, SetId b);
   SetId Summarise(SetId s);
-  SetId Grown(SetId before, SetId s);    // while overdrawn: both; more than a few are a summary
-  uint32_t Find(uint32_t object) const;  // its summary, or itself
+  SetId Grown(SetId before, SetId s);     // while overdrawn: both; more than a few are a summary
+  uint32_t Find(uint32_t object) const {  // its summary, or itself
+    while (objects[object].group != 0) {
+      const uint32_t group = objects[object].group, further = objects[group].group;
+      if (further == 0) return group;
+      object = objects[object].group = further;
+    }
+    return object;
+  }
   SetId Shift(SetId s, uint32_t loop);
   SetId OldContents(SetId s, uint32_t holder_loop);
   SetId Storages(Ref r);
@@ -608,6 +604,7 @@ struct AliasDb::State {
   // Compares two objects. With same_time both are in one iteration of each loop. The contents of a view that a loop
   // makes anew are compared only then.
   Overlap CompareObjects(uint32_t a, uint32_t b, bool same_time);
+  Overlap CompareGeometries(uint32_t a, uint32_t b, bool same_time, bool both_exact);  // looking at their expressions
   // *left is the number of views and arguments that a question may still compare.
   bool SameByStructure(uint32_t a, uint32_t b, int depth, int* left);
   bool MayBeCopy(uint32_t object);  // a view, or in some runs a copy of what it is a view of

@@ -24,8 +24,8 @@ template <typename State>
 bool IsSaidByAny(const State& s, Ref r, absl::FunctionRef<bool(Ref)> has) {
   const alias_internal::Object& o = s.objects[ObjectOf(r)];
   if (o.kind != alias_internal::ObjectKind::kElement || o.slot < 0) return false;
-  auto any = s.elements.find({o.parent, kAnySlot});
-  return any != s.elements.end() && has(MakeRef(any->second, IsOld(r)));
+  const uint32_t any = s.elements.Find(o.parent, kAnySlot);
+  return any != 0 && has(MakeRef(any, IsOld(r)));
 }
 
 // "Some piece of %l" says all that "its first" says.
