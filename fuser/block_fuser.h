@@ -215,6 +215,8 @@ class BlockFuser {
   // --- siblings ---
   // Kernels over one loop that have no value of each other's in common, but read one operand: it is read once.
   void JoinSiblings();
+  // Joins groups over equal loops that need not read one operand. Takes O(nodes squared).
+  void JoinEqualLoops();
 
   // The number of memory streams in one loop beyond which the hardware does not prefetch.
   static constexpr size_t kStreams = 12;

@@ -32,6 +32,8 @@ struct FuseOptions {
   bool verify = false;   // checks the result of the pass "fuse" with VerifyFusionPlan
   int max_group_nodes = 128;
   int max_group_operands = 48;
+  // A launch costs more than memory traffic: tensors are small. Read by "overlay-regions", too.
+  bool few_launches = false;
   // The live database of this graph. Its moves bring a group's nodes together before they become one. If it knows a
   // dependence in between, the group is not made.
   AliasDb* alias_db = nullptr;

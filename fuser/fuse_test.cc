@@ -223,6 +223,16 @@ TEST(Fuse, SiblingsThatReadOneOperandAreOneKernelWithSeveralResults) {
   EXPECT_EQ(f.specs.size(), 2) << f.Edges();
 }
 
+TEST(Fuse, EqualLoopsWithoutACommonOperandAreOneKernelWhereFewLaunchesAreWanted) {
+  const std::string text = R"(graph(%x : Float(4, 6, strides=[6, 1]), %y : Float(4, 6, strides=[6, 1])):
+  %p : Float(4, 6, strides=[6, 1]) = aten::relu(%x)
+  %q : Float(4, 6, strides=[6, 1]) = aten::neg(%y)
+  return (%p, %q)
+)";
+  EXPECT_EQ(FuseText(text).specs.size(), 2);
+  EXPECT_EQ(FuseText(text, /*tolerance=*/0, /*few_launches=*/true).specs.size(), 1);
+}
+
 TEST(Fuse, ReductionsOfOneOperandAreOneKernelWithSeveralResults) {
   Fused f = FuseText(R"(graph(%x : Float(4, 6, strides=[6, 1])):
   %d : int[] = prim::Constant[value=[1]]()

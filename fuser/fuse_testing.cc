@@ -96,7 +96,7 @@ std::vector<Tensor> InputsOf(const Graph& g) {
   return out;
 }
 
-Fused FuseText(const std::string& text, float tolerance) {
+Fused FuseText(const std::string& text, float tolerance, bool few_launches) {
   Fused out;
   out.graph = ParseOrFail(text);
   const std::vector<Tensor> inputs = InputsOf(*out.graph);
@@ -106,13 +106,14 @@ Fused FuseText(const std::string& text, float tolerance) {
   EXPECT_TRUE(before.ok()) << before.status();
   // Once more without the alias database, which must not prevent fusion.
   std::unique_ptr<Graph> alone = out.graph->Clone();
-  auto alone_report = FuseGraph(*alone);
+  auto alone_report = FuseGraph(*alone, {.few_launches = few_launches});
   EXPECT_TRUE(alone_report.ok()) << alone_report.status();
   const int late_reads = CountLateReads(*out.graph);
   const std::unique_ptr<AliasDb> alias = AliasDb::Build(*out.graph);
   PassContext context;
   FuseOptions& options = context.Get<FuseOptions>();
   options.explain = true;
+  options.few_launches = few_launches;
   options.alias_db = alias.get();
   const absl::Status fused = PassesOf({PassGroup::kFuse}).Run(*out.graph, context);
   EXPECT_TRUE(fused.ok()) << fused;

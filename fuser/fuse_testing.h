@@ -39,7 +39,7 @@ struct Fused {
 
 // Fuses, with the alias database and without, and checks that the graph still computes the same from pseudo-random
 // numbers: bit for bit, or within `tolerance`. Matrix products are computed here.
-Fused FuseText(const std::string& text, float tolerance = 0);
+Fused FuseText(const std::string& text, float tolerance = 0, bool few_launches = false);
 
 }  // namespace smelt
 

@@ -46,6 +46,16 @@ void BlockFuser::JoinSiblings() {
       known.push_back({i, *std::move(label)});
     }
   }
+  if (options_.few_launches) JoinEqualLoops();
+}
+
+void BlockFuser::JoinEqualLoops() {
+  for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
+    if (group_of_[i] < 0) continue;
+    for (int j = 0; j < i; ++j) {
+      if (group_of_[j] >= 0 && group_of_[j] != group_of_[i] && JoinSibling(j, i)) break;
+    }
+  }
 }
 
 bool BlockFuser::JoinSibling(int i, int j) {

@@ -11,6 +11,7 @@
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/ops.h"
 #include "smelt/fuser/block_fuser.h"
+#include "smelt/fuser/fuse.h"
 #include "smelt/fuser/kernel_builder.h"
 #include "smelt/fuser/lower_group.h"
 #include "smelt/fuser/placement.h"
@@ -24,14 +25,15 @@ constexpr int64_t kShortRow = 16;
 
 class Overlayer {
  public:
-  Overlayer(Graph& g, BlockId b, const absl::flat_hash_set<ValueId>& written) : g_(g), block_(b), written_(written) {}
+  Overlayer(Graph& g, BlockId b, const absl::flat_hash_set<ValueId>& written, bool few_launches)
+      : g_(g), block_(b), written_(written), few_launches_(few_launches) {}
 
   int Run() {
     const std::vector<NodeId> nodes = g_.Nodes(block_);
     FindChains(nodes);
     int changed = 0;
     for (NodeId n : nodes) {
-      for (BlockId inner : g_.node(n).blocks) changed += Overlayer(g_, inner, written_).Run();
+      for (BlockId inner : g_.node(n).blocks) changed += Overlayer(g_, inner, written_, few_launches_).Run();
       if (!IsRegion(n) || chain_.at(n) > kMostRegions || !IsWorthwhile(n) || !LiesAlongDims(n) ||
           ReadsWhatIsWritten(n)) {
         continue;
@@ -71,9 +73,12 @@ class Overlayer {
 
   bool IsWorthwhile(NodeId n) const {
     const NodeId def = g_.value(Base(n)).def;
-    if (g_.IsParam(def)) return !written_.contains(Base(n)) && BeginsAtItsFirstElement(Base(n)) && IsReadByKernels(n);
+    if (g_.IsParam(def)) {
+      return !written_.contains(Base(n)) && BeginsAtItsFirstElement(Base(n)) && (few_launches_ || IsReadByKernels(n));
+    }
     const Node& node = g_.node(def);
     if (node.op == op::kSmeltView || IsRegionOp(node)) return false;
+    if (few_launches_) return true;
     return (node.parent == block_ && IsKernelNode(g_, def) && !IsFresh(def)) || IsReadByKernels(n);
   }
   // A region counts from the beginning of a weight's storage.
@@ -155,13 +160,13 @@ class Overlayer {
       if (dim.runs.size() > 1) return false;
       const bool innermost = i + 1 == placed->order.size();
       // If columns are put side by side, no two neighbours come from one value, and each is stored as it is made.
-      if (innermost && dim.runs.empty() && IsFresh(g_.value(ChainBase(n)).def)) return false;
-      if (innermost && !dim.runs.empty() && dim.runs[0].step != Expr(1) &&
+      if (innermost && !few_launches_ && dim.runs.empty() && IsFresh(g_.value(ChainBase(n)).def)) return false;
+      if (innermost && !few_launches_ && !dim.runs.empty() && dim.runs[0].step != Expr(1) &&
           !IsUnrolled(dim.runs[0].step, (*base.sizes)[j]))
         return false;
       // A part of a short row is soon written, and vectors hold parts of several rows.
       const bool whole = !dim.runs.empty() && region.sizes[dim.runs[0].dim] == (*base.sizes)[j];
-      if (innermost && !whole && g_.symbols.Less((*base.sizes)[j], kShortRow) == true &&
+      if (innermost && !few_launches_ && !whole && g_.symbols.Less((*base.sizes)[j], kShortRow) == true &&
           g_.symbols.LessOrEqual((*base.sizes)[j], kernel::kLongestUnrolledRow) != true) {
         return false;
       }
@@ -180,13 +185,14 @@ class Overlayer {
   Graph& g_;
   const BlockId block_;
   const absl::flat_hash_set<ValueId>& written_;
+  const bool few_launches_;
   absl::flat_hash_map<NodeId, int> chain_;
 };
 
 }  // namespace
 
-int OverlayRegions(Graph& g, const absl::flat_hash_set<ValueId>& written) {
-  return Overlayer(g, g.top(), written).Run();
+int OverlayRegions(Graph& g, const absl::flat_hash_set<ValueId>& written, bool few_launches) {
+  return Overlayer(g, g.top(), written, few_launches).Run();
 }
 
 Pass OverlayRegionsPass() {
@@ -195,7 +201,7 @@ Pass OverlayRegionsPass() {
           .prerequisites = {"expand-composites"},
           .is_optional = true,
           .run = [](Graph& g, PassContext& context) -> absl::StatusOr<bool> {
-            return OverlayRegions(g, context.Get<WrittenInputs>().values) > 0;
+            return OverlayRegions(g, context.Get<WrittenInputs>().values, context.Get<FuseOptions>().few_launches) > 0;
           }};
 }
 

@@ -27,9 +27,11 @@ namespace smelt {
 // Runs on a graph after ExpandComposites. `written` are the inputs whose memory the call rewrites. A value made of such
 // an input stays a region if it would be read at other indices than it is written at. Returns the number of regions
 // that are now chosen by index.
-int OverlayRegions(Graph& g, const absl::flat_hash_set<ValueId>& written);
+//
+// With `few_launches` every region that a kernel can choose by index is an overlay, whatever is stored more often.
+int OverlayRegions(Graph& g, const absl::flat_hash_set<ValueId>& written, bool few_launches = false);
 
-// Reads WrittenInputs.
+// Reads WrittenInputs, and FuseOptions::few_launches.
 Pass OverlayRegionsPass();
 
 }  // namespace smelt

@@ -82,6 +82,17 @@ $4)",
   }
 }
 
+// Every second column of an argument.
+TEST(OverlayRegions, ColumnsWithGapsAreChosenWhereFewLaunchesAreWanted) {
+  const std::string text = R"(graph(%x : Float(8, 32, strides=[32, 1]), %v : Float(8, 16, strides=[16, 1])):
+  %b : Float(8, 32, strides=[32, 1]) = smelt::write_region[sizes=[8, 16], strides=[32, 2], offset=1, dtype=6](%x, %v)
+  %z : Float(8, 32, strides=[32, 1]) = aten::mul.Tensor(%b, %x)
+  return (%b, %z)
+)";
+  EXPECT_EQ(FuseText(text).groups(), Groups{});
+  EXPECT_EQ(FuseText(text, /*tolerance=*/0, /*few_launches=*/true).groups(), Groups{"overlay_mul"});
+}
+
 // Two halves of %e, [8, columns] of nothing, from %y, and their square.
 std::string OfHalves(int columns) {
   return absl::Substitute(R"(
