@@ -29,6 +29,7 @@ struct CompileOptions {
   std::vector<Target> targets = DefaultTargets();
   AliasVariants variants = AliasVariants::kAuto;
   bool fuse = true;
+  bool only_eager_order = false;  // for tests: no other plan than the one in eager order, which fits every call
   // Runs the graph through the evaluator before and after each pass, on random arguments; an Internal error names the
   // pass that changed the meaning.
   bool verify = false;

@@ -233,6 +233,14 @@ absl::StatusOr<PlanSet::Compiled> PlanSet::Compile(Specialization s, PhaseTimer*
 }
 
 absl::StatusOr<PlanSet::MainPlan> PlanSet::BuildMain() {
+  const auto add_eager_plan = [&] {
+    const EagerWrites writes = FindEagerWrites(graph_);
+    return AddEagerPlan(graph_, writes.args, writes.storages, options_.fuse, builder_);
+  };
+  if (options_.only_eager_order) {
+    SMELT_RETURN_IF_ERROR(add_eager_plan());
+    return MainPlan::kInOrder;
+  }
   Specialization s = DistinctArguments();
   AddSizeGuards(of_one_, s);
   absl::StatusOr<Compiled> main = Compile(std::move(s), &timer_);
@@ -241,10 +249,6 @@ absl::StatusOr<PlanSet::MainPlan> PlanSet::BuildMain() {
     return MainPlan::kCompiled;
   }
   const absl::Status& built = main.status();
-  const auto add_eager_plan = [&] {
-    const EagerWrites writes = FindEagerWrites(graph_);
-    return AddEagerPlan(graph_, writes.args, writes.storages, options_.fuse, builder_);
-  };
   // PyTorch itself refuses the program (a write to expanded memory, say), so the bundle refuses each call. In a branch
   // or a loop PyTorch refuses it only when it gets there, which eager order shows.
   if (absl::IsFailedPrecondition(built)) {

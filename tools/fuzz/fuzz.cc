@@ -30,7 +30,8 @@ namespace smelt {
 namespace {
 
 constexpr char kHelp[] =
-    "smelt-fuzz [--count=N] [--seed=N] [--compiled] [--keep-going] [--seconds=N] [--scratch=DIR] [--reasons]\n"
+    "smelt-fuzz [--count=N] [--seed=N] [--compiled] [--eager-order] [--keep-going] [--seconds=N] [--scratch=DIR] "
+    "[--reasons]\n"
     "smelt-fuzz --seed=N --print       the program of one seed\n"
     "smelt-fuzz --replay=FILE          a program that was printed\n"
     "           [--save=PREFIX]        and as files that `smelt compile` and `smelt run --case` read\n"
@@ -38,6 +39,7 @@ constexpr char kHelp[] =
     "  --count      how many programs (1000)\n"
     "  --seed       of the first one; the others follow (1)\n"
     "  --compiled   also compiles each and runs the bundle\n"
+    "  --eager-order     with --compiled: the bundle has the plan in eager order alone\n"
     "  --more-operators  half of the operators from a longer list: with it a seed is another program\n"
     "  --keep-going counts failures instead of stopping at the first\n"
     "  --no-reduce  prints failures as they were found\n"
@@ -199,10 +201,10 @@ int Replay(const std::string& path, const std::string& save, Settings s) {
 }
 
 int Main(int argc, char** argv) {
-  auto line = CommandLine::Parse(
-      std::vector<std::string>(argv + 1, argv + argc),
-      {"count", "seed", "seconds", "scratch", "replay", "save", "emit"},
-      {"compiled", "print", "keep-going", "reasons", "no-reduce", "only-compiled", "more-operators", "help"});
+  auto line = CommandLine::Parse(std::vector<std::string>(argv + 1, argv + argc),
+                                 {"count", "seed", "seconds", "scratch", "replay", "save", "emit"},
+                                 {"compiled", "print", "keep-going", "reasons", "no-reduce", "only-compiled",
+                                  "eager-order", "more-operators", "help"});
   if (line.ok() && line->Has("help")) {
     std::fputs(kHelp, stdout);
     return kExitOk;
@@ -233,6 +235,7 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "smelt-fuzz: --scratch=%s is no folder\n", s.run.scratch.c_str());
     return kExitUsage;
   }
+  s.run.only_eager_order = line->Has("eager-order");
   s.generator.more_operators = line->Has("more-operators");
   s.keep_going = line->Has("keep-going");
   s.reasons = line->Has("reasons");

@@ -439,6 +439,7 @@ bool Compile(const Sample& sample, const RunOptions& options, const std::string&
   compile.targets = {kHostTarget};
   compile.cache = options.cache;
   compile.threads = 1;
+  compile.only_eager_order = options.only_eager_order;
   const auto compiled = CompileToFile(*sample.graph, path, compile);
   v->where = "compile";
   if (compiled.ok()) return true;

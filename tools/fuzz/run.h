@@ -50,6 +50,7 @@ struct RunOptions {
   bool compiled = false;  // the bundle
   // with compiled: compiles programs that the evaluator does not run, without a comparison
   bool compiled_unjudged = false;
+  bool only_eager_order = false;  // with compiled: the bundle has no other plan
   KernelCache* cache = nullptr;
   std::string scratch = "/tmp";  // where bundles are written
   bool all_variants = true;      // also the plan for overlapping arguments where a simpler one fits
