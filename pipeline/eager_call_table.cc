@@ -1,19 +1,44 @@
 #include "smelt/pipeline/eager_call_table.h"
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/functionalize/functionalize.h"
+#include "smelt/fuser/fuse.h"
 #include "smelt/pipeline/passes.h"
 
 namespace smelt {
+namespace {
+
+// Returns whether a launch takes longer than the work on the call's tensors, in the example that the hints describe.
+bool IsSmall(const Graph& g) {
+  constexpr int64_t kFewElements = 1 << 14;
+  int64_t elements = 0;
+  const auto add = [&](ValueId v) {
+    const Type& type = g.value(v).type;
+    if (!type.IsTensor()) return true;
+    if (!type.tensor().sizes) return false;
+    int64_t here = 1;
+    for (const Expr& e : *type.tensor().sizes) {
+      const absl::StatusOr<int64_t> size = e.Evaluate(g.symbol_hints);
+      if (!size.ok() || __builtin_mul_overflow(here, *size, &here)) return false;
+    }
+    return !__builtin_add_overflow(elements, here, &elements) && elements <= kFewElements;
+  };
+  return absl::c_all_of(g.inputs(), add) && absl::c_all_of(g.outputs(), add);
+}
+
+}  // namespace
 
 absl::StatusOr<EagerCallTable::Compiled> EagerCallTable::Compile(Graph& g, bool with_alias_db) {
   const std::unique_ptr<Graph> signature = g.Clone();
   PassContext context;
+  context.Get<FuseOptions>().few_launches = IsSmall(g);
   PassRunOptions run;
   if (!with_alias_db) run.disabled = {"build-alias-db"};
   SMELT_RETURN_IF_ERROR(PassesOf({PassGroup::kPure, PassGroup::kExpand, PassGroup::kFuse}).Run(g, context, run));
@@ -32,6 +57,7 @@ absl::StatusOr<int> EagerCallTable::Add(CallGraph& call) {
   // One operator's nodes depend on each other alone.
   SMELT_ASSIGN_OR_RETURN(Compiled compiled, Compile(call.graph(), /*with_alias_db=*/false));
   program_.calls.push_back(std::make_unique<fb::BundleT>(std::move(compiled.bundle)));
+  steps_.push_back(compiled.steps);
   return it->second;
 }
 
@@ -43,6 +69,7 @@ absl::StatusOr<int> EagerCallTable::AddGroup(CallGraph& call, int steps) {
   if (compiled.assumes) return absl::UnimplementedError("an assumption on sizes");
   const int number = static_cast<int>(program_.calls.size());
   program_.calls.push_back(std::make_unique<fb::BundleT>(std::move(compiled.bundle)));
+  steps_.push_back(compiled.steps);
   numbers_.emplace(text, number);
   return number;
 }

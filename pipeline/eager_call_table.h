@@ -3,6 +3,7 @@
 #define SMELT_PIPELINE_EAGER_CALL_TABLE_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
@@ -24,6 +25,8 @@ class EagerCallTable {
   // The same for the call of a group. Unimplemented if it would not make fewer launches and library calls than `steps`,
   // or needs an assumption on sizes.
   absl::StatusOr<int> AddGroup(CallGraph& call, int steps);
+  // Returns the number of launches and library calls of a call.
+  int steps(int call) const { return steps_[call]; }
   // Returns the call that converts a value of the graph to another dtype.
   absl::StatusOr<int> Conversion(ValueId from, DType to);
 
@@ -39,6 +42,7 @@ class EagerCallTable {
   BundleBuilder& bundle_;
   fb::EagerProgramT& program_;
   absl::flat_hash_map<std::string, int> numbers_;  // by text
+  std::vector<int> steps_;                         // by call
 };
 
 }  // namespace smelt

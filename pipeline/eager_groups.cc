@@ -14,6 +14,7 @@
 #include "smelt/core/op/schema.h"
 #include "smelt/core/op/traits.h"
 #include "smelt/functionalize/functional_counterpart.h"
+#include "smelt/pipeline/eager_bases.h"
 #include "smelt/schema/eager_ops.h"
 
 namespace smelt {
@@ -41,26 +42,10 @@ void ForTensors(const Graph& g, NodeId n, const F& f) {
   }
 }
 
-// Returns the first name of the tensor: an operator that writes its argument returns it.
-ValueId WrittenRoot(const Graph& g, ValueId v) {
-  while (true) {
-    const NodeId def = g.value(v).def;
-    if (g.IsParam(def)) return v;
-    const bool writes = GetOpInfo(g.node(def).op).kind == OpKind::kInplace || g.node(def).op == op::kCopyInPlace;
-    if (!writes || g.node(def).inputs.empty()) return v;
-    v = g.node(def).inputs[0];
-  }
-}
-
 // Returns whether a group's kernel can do the work of a node.
 class Members {
  public:
-  explicit Members(const Graph& g) : g_(g) {
-    for (NodeId n : g.AllNodes()) {
-      const OpName op = g.node(n).op;
-      changes_dims_ |= GetOpInfo(op).kind == OpKind::kInplaceView || GetOpTraits(op).resizes;
-    }
-  }
+  Members(const Graph& g, const AliasDb& db) : g_(g), db_(db) {}
 
   bool May(NodeId n) const {
     const Node& node = g_.node(n);
@@ -70,7 +55,7 @@ class Members {
     ForTensors(g_, n, [&](ValueId v) { known &= IsKnown(g_, v); });
     const FunctionSchema* schema = FindSchema(node.op);
     if (!known || schema == nullptr) return false;
-    if (node.op.name() == op::kCopyInPlace) return !changes_dims_ && MayCopy(n);
+    if (node.op.name() == op::kCopyInPlace) return MayCopy(n);
     return schema->IsMutable() ? MayWrite(n, *schema) : MayCompute(n);
   }
 
@@ -78,6 +63,9 @@ class Members {
   bool MayCopy(NodeId n) const {
     const TensorType &to = g_.value(g_.node(n).inputs[0]).type.tensor(),
                      &from = g_.value(g_.node(n).inputs[1]).type.tensor();
+    for (ValueId v : {g_.node(n).inputs[0], g_.node(n).inputs[1]}) {
+      if (db_.Memory(v).geometry_changes) return false;
+    }
     return *to.sizes == *from.sizes && absl::c_none_of(*to.sizes, [](const Expr& e) { return e.IsPoison(); });
   }
   bool MayCompute(NodeId n) const {
@@ -93,10 +81,11 @@ class Members {
       default:
         return false;
     }
+    // If data refuse the group's call, its operators run in turn. A call may leave out what nothing reads.
+    const bool is_read = absl::c_any_of(g_.node(n).outputs, [&](ValueId v) { return !g_.value(v).uses.empty(); });
     return traits.library == LibraryCall::kNone && traits.distribution == Distribution::kNone &&
-           traits.family != OpFamily::kIndex && traits.family != OpFamily::kConversion &&
-           traits.opening != Opening::kDataSizes && !traits.may_alias && !traits.resizes && !IsEagerViewOp(op.full()) &&
-           !MayRefuseData(g_, n);
+           traits.family != OpFamily::kConversion && traits.opening != Opening::kDataSizes && !traits.may_alias &&
+           !traits.resizes && !IsEagerViewOp(op.full()) && (is_read || !MayRefuseData(g_, n));
   }
   bool MayWrite(NodeId n, const FunctionSchema& schema) const {
     if (GetOpInfo(schema.op).kind != OpKind::kInplace || g_.node(n).outputs.size() != 1) return false;
@@ -105,18 +94,19 @@ class Members {
         pure->results[0].may_resize)
       return false;
     const OpTraits& traits = GetOpTraits(pure->op);
+    const OpKind kind = GetOpInfo(pure->op).kind;
     const bool fills = schema.op.name() == op::kZeroInPlace || schema.op.name() == op::kFillInPlace;
-    return (fills || GetOpInfo(pure->op).kind == OpKind::kPointwise) && traits.refusal == DataRefusal::kNone &&
-           traits.distribution == Distribution::kNone;
+    return (fills || kind == OpKind::kPointwise || kind == OpKind::kMovement) && traits.library == LibraryCall::kNone &&
+           traits.distribution == Distribution::kNone && traits.opening != Opening::kDataSizes;
   }
 
   const Graph& g_;
-  bool changes_dims_ = false;
+  const AliasDb& db_;
 };
 
 class Former {
  public:
-  explicit Former(Graph& g) : g_(g), members_(g), db_(AliasDb::Build(g)) {
+  explicit Former(Graph& g) : g_(g), db_(AliasDb::Build(g)), bases_(g, *db_), members_(g, *db_) {
     for (ValueId v : g.inputs()) {
       ForExprs(v, [&](const Expr& e) {
         for (std::string& symbol : e.Symbols()) given_.insert(std::move(symbol));
@@ -125,53 +115,89 @@ class Former {
     }
   }
 
-  std::vector<EagerGroup> Run() {
+  EagerGroups Run() {
     Block(g_.top());
     // A group runs as one instruction: nodes that stand between its own would not run.
     std::erase_if(groups_, [&](const EagerGroup& group) { return !IsConsecutive(group); });
-    return std::move(groups_);
+    return {std::move(db_), std::move(groups_), std::move(bases_)};
   }
 
  private:
   void Block(BlockId b) {
     for (NodeId n : std::vector<NodeId>(g_.Nodes(b))) {
       for (BlockId inner : std::vector<BlockId>(g_.node(n).blocks.begin(), g_.node(n).blocks.end())) Block(inner);
-      if (!grouped_.contains(n) && members_.May(n)) Grow(n);
+      if (!grouped_.contains(n) && Computes(n)) Grow(n);
     }
   }
 
   void Grow(NodeId seed) {
     const NodeId end = g_.block(g_.node(seed).parent).return_node;
-    group_.clear(), tensors_.clear(), written_.clear();
+    group_.clear(), tensors_.clear(), written_.clear(), made_.clear(), loops_.clear(), passed_.clear();
     Add(seed);
     NodeId next = g_.node(seed).next;
     for (int steps = 0; next.valid() && next != end && steps < kMostSteps && group_.size() < kMostMembers; ++steps) {
       const NodeId n = next;
       next = g_.node(n).next;
-      if (!grouped_.contains(n) && members_.May(n) && Fits(n) && MoveBehind(n)) Add(n);
+      if (grouped_.contains(n)) continue;
+      if (IsInnerView(n) || (Computes(n) && Fits(n, /*uses=*/!HasLoopOfGroup(n)))) Take(n);
+      if (MayCopy(n)) passed_.push_back(g_.node(n).inputs[0]);
     }
-    if (group_.size() < 2) return;
+    // A view that no member sees need not be in the group.
+    while (bases_.IsView(group_.back())) group_.pop_back();
+    const auto computes = [&](NodeId n) { return !bases_.IsView(n); };
+    if (absl::c_count_if(group_, computes) < 2) return;
     grouped_.insert(group_.begin(), group_.end());
     groups_.push_back(group_);
   }
 
   void Add(NodeId n) {
     group_.push_back(n);
-    ForTensors(g_, n, [&](ValueId v) { tensors_.insert(WrittenRoot(g_, v)); });
-    for (ValueId v : g_.node(n).outputs) tensors_.insert(WrittenRoot(g_, v));
-    if (FindSchema(g_.node(n).op)->IsMutable()) written_.insert(WrittenRoot(g_, g_.node(n).inputs[0]));
+    ForTensors(g_, n, [&](ValueId v) { tensors_.insert(bases_.Base(v)); });
+    if (bases_.IsView(n)) return;
+    for (ValueId v : g_.node(n).outputs) tensors_.insert(bases_.Base(v));
+    if (IsElementwise(n)) loops_.push_back(*g_.value(g_.node(n).outputs[0]).type.tensor().sizes);
+    if (FindSchema(g_.node(n).op)->IsMutable()) {
+      written_.insert(bases_.Base(g_.node(n).inputs[0]));
+    } else {
+      made_.insert(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
+    }
   }
 
-  // Returns whether the node uses a tensor of the group, and none that shows elements that the group writes under
-  // another name.
-  bool Fits(NodeId n) const {
-    bool uses = false, stale = false;
+  bool Computes(NodeId n) const { return members_.May(n) && !ReadsPartOfWhatItWrites(n); }
+  bool IsElementwise(NodeId n) const {
+    const OpInfo& info = GetOpInfo(g_.node(n).op);
+    return info.kind == OpKind::kPointwise ||
+           (info.kind == OpKind::kInplace && GetOpInfo(info.functional).kind == OpKind::kPointwise);
+  }
+  // Returns whether one loop can do the node's work beside a member's.
+  bool HasLoopOfGroup(NodeId n) const {
+    return IsElementwise(n) && absl::c_linear_search(loops_, *g_.value(g_.node(n).outputs[0]).type.tensor().sizes);
+  }
+  bool IsInnerView(NodeId n) const { return bases_.IsView(n) && made_.contains(bases_.Base(g_.node(n).outputs[0])); }
+
+  // Returns whether an operator may read elements that it has written, under another name. Then PyTorch refuses it, or
+  // its order of elements decides, which a group does not follow.
+  bool ReadsPartOfWhatItWrites(NodeId n) const {
+    if (!FindSchema(g_.node(n).op)->IsMutable()) return false;
+    const ValueId to = g_.node(n).inputs[0];
+    bool reads = false;
     ForTensors(g_, n, [&](ValueId v) {
-      const ValueId root = WrittenRoot(g_, v);
-      uses |= tensors_.contains(root);
-      for (ValueId w : written_) stale |= w != root && db_->Alias(w, root) == AliasAnswer::kMust;
+      if (bases_.Name(v) == bases_.Name(to) || bases_.Base(v) != bases_.Base(to)) return;
+      reads |= !bases_.AreApart(to, v);
     });
-    return uses && !stale;
+    return reads;
+  }
+
+  // Returns whether the node uses a tensor of the group, if `uses`, and none that shows elements that the group writes
+  // under another name.
+  bool Fits(NodeId n, bool uses) const {
+    bool used = !uses, stale = false;
+    ForTensors(g_, n, [&](ValueId v) {
+      const ValueId base = bases_.Base(v);
+      used |= tensors_.contains(base);
+      for (ValueId w : written_) stale |= w != base && db_->Alias(w, base) == AliasAnswer::kMust;
+    });
+    return used && !stale;
   }
 
   // Calls f(e) for each expression in a value's type and for its own, until f returns false.
@@ -199,31 +225,63 @@ class Former {
     return true;
   }
 
-  // Moves the node behind the group, and what it needs ahead of it. Nodes of other groups stay.
+  // Returns whether the node returns its operand or a view of it for some strides, and else a copy. For the database it
+  // is a view wherever its type says so, and reads nothing.
+  bool MayCopy(NodeId n) const {
+    const Node& node = g_.node(n);
+    return GetOpTraits(node.op).may_alias && !node.inputs.empty() && g_.value(node.inputs[0]).type.IsTensor();
+  }
+  // Returns whether the node writes nothing that one which may copy, and which it would move across, reads.
+  bool MayPass(NodeId n) const {
+    const FunctionSchema* schema = FindSchema(g_.node(n).op);
+    return schema == nullptr || !schema->IsMutable() ||
+           absl::c_none_of(passed_, [&](ValueId v) { return db_->MayAlias(v, g_.node(n).inputs[0]); });
+  }
+  // Returns whether the node may move ahead of the group: it reads nothing that the group writes.
+  bool MayGoAhead(NodeId n) const {
+    return !MayCopy(n) || absl::c_none_of(written_, [&](ValueId w) { return db_->MayAlias(w, g_.node(n).inputs[0]); });
+  }
+
+  // Moves the node behind the group and adds it, with the nodes in between that it needs: those become members or move
+  // ahead of the group. Nodes of other groups stay.
+  void Take(NodeId n) {
+    if (g_.node(group_.back()).next == n) return Add(n);
+    const std::vector<NodeId> along = db_->MovesAlong(n, group_.back());
+    const auto may_move = [&](NodeId needed) { return MayMove(needed) && !grouped_.contains(needed); };
+    if (!MayMove(n) || !MayPass(n) || !absl::c_all_of(along, may_move)) return;
+    for (NodeId needed : along) {
+      const bool joins =
+          group_.size() < kMostMembers && (IsInnerView(needed) || (Computes(needed) && Fits(needed, /*uses=*/false)));
+      if (joins && MayPass(needed) && MoveBehind(needed)) {
+        Add(needed);
+      } else if (!MayGoAhead(needed) || !db_->MoveBefore(needed, group_.front()).ok()) {
+        return;
+      }
+    }
+    if (MoveBehind(n)) Add(n);
+  }
+
   bool MoveBehind(NodeId n) {
     const NodeId last = group_.back();
-    if (g_.node(last).next == n) return true;
-    const std::vector<NodeId> along = db_->MovesAlong(n, last);
-    const auto may_move = [&](NodeId needed) { return MayMove(needed) && !grouped_.contains(needed); };
-    if (!MayMove(n) || !absl::c_all_of(along, may_move)) return false;
-    for (NodeId needed : along) {
-      if (!db_->MoveBefore(needed, group_.front()).ok()) return false;
-    }
     return g_.node(last).next == n || (db_->MovesAlone(n, last) && db_->MoveAfter(n, last).ok());
   }
 
   Graph& g_;
+  std::unique_ptr<AliasDb> db_;
+  EagerBases bases_;
   const Members members_;
-  const std::unique_ptr<AliasDb> db_;
   absl::flat_hash_set<std::string> given_;  // symbols that the arguments decide
   std::vector<EagerGroup> groups_;
   absl::flat_hash_set<NodeId> grouped_;
   EagerGroup group_;                                // that grows
-  absl::flat_hash_set<ValueId> tensors_, written_;  // of that group
+  absl::flat_hash_set<ValueId> tensors_, written_;  // bases, of that group
+  absl::flat_hash_set<ValueId> made_;               // by its nodes that do not write
+  std::vector<ValueId> passed_;                     // what nodes behind it read that may copy
+  std::vector<std::vector<Expr>> loops_;            // the sizes of its elementwise nodes
 };
 
 }  // namespace
 
-std::vector<EagerGroup> FormEagerGroups(Graph& g) { return Former(g).Run(); }
+EagerGroups FormEagerGroups(Graph& g) { return Former(g).Run(); }
 
 }  // namespace smelt

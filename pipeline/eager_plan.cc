@@ -49,17 +49,19 @@ bool ChangesDims(const Graph& g, BlockId b) {
 // Writes the program node by node. What an operator becomes is the job of the parts.
 class EagerBuilder {
  public:
-  EagerBuilder(const Graph& g, std::vector<EagerGroup> groups, BundleBuilder& bundle)
+  // Without `formed` there are no groups.
+  EagerBuilder(const Graph& g, std::optional<EagerGroups> formed, BundleBuilder& bundle)
       : g_(g),
-        groups_(std::move(groups)),
+        formed_(std::move(formed)),
         w_(g, bundle),
         calls_(g, bundle, w_.program()),
         numbers_(w_),
         geometry_(w_, calls_),
         custom_(w_),
-        computing_(w_, calls_, ChangesDims(g, g.top())),
-        group_writer_(w_, calls_, computing_) {
-    for (const EagerGroup& group : groups_) group_at_.emplace(group.front(), &group);
+        computing_(w_, calls_, ChangesDims(g, g.top())) {
+    if (!formed_) return;
+    group_writer_.emplace(w_, calls_, computing_, formed_->bases);
+    for (const EagerGroup& group : formed_->groups) group_at_.emplace(group.front(), &group);
   }
 
   absl::StatusOr<std::unique_ptr<fb::EagerProgramT>> Run() {
@@ -92,12 +94,13 @@ class EagerBuilder {
       if (b != g_.top()) w_.program().blocks[index]->params.push_back(w_.Number(v));
     }
     const EagerGroup* group = nullptr;  // whose nodes come now
-    size_t group_begins = 0;
+    std::vector<size_t> begins;         // of its nodes' instructions
     for (NodeId n : g_.Nodes(b)) {
       if (const auto it = group_at_.find(n); it != group_at_.end()) {
         group = it->second;
-        group_begins = w_.program().blocks[index]->instrs.size();
+        begins.clear();
       }
+      if (group != nullptr) begins.push_back(w_.program().blocks[index]->instrs.size());
       absl::Status s = EmitNode(n);
       for (ValueId v : g_.node(n).outputs) custom_.NoteSymbols(v);
       if (!s.ok()) {
@@ -106,7 +109,8 @@ class EagerBuilder {
         return Annotate(s, OperatorAndSource(node));
       }
       if (group != nullptr && n == group->back()) {
-        group_writer_.Emit(*group, group_begins);
+        begins.push_back(w_.program().blocks[index]->instrs.size());
+        group_writer_->Emit(*group, begins);
         group = nullptr;
       }
     }
@@ -215,7 +219,7 @@ class EagerBuilder {
   }
 
   const Graph& g_;
-  const std::vector<EagerGroup> groups_;
+  const std::optional<EagerGroups> formed_;
   absl::flat_hash_map<NodeId, const EagerGroup*> group_at_;  // by its first node
   EagerProgramWriter w_;
   EagerCallTable calls_;
@@ -223,7 +227,7 @@ class EagerBuilder {
   EagerGeometry geometry_;
   EagerCustom custom_;
   EagerComputing computing_;
-  EagerGroupWriter group_writer_;
+  std::optional<EagerGroupWriter> group_writer_;
 };
 
 // tril_indices and triu_indices become copies of constants: a program can have those, but the call of an operator
@@ -248,9 +252,9 @@ absl::StatusOr<std::unique_ptr<fb::EagerProgramT>> BuildEagerProgram(const std::
                                                                      BundleBuilder& builder) {
   SMELT_RETURN_IF_ERROR(OpenTriangles(*g));
   SMELT_RETURN_IF_ERROR(OpenComposites(*g, StrideChoices::kAtRunTime).status());
-  std::vector<EagerGroup> groups;
-  if (fuse) groups = FormEagerGroups(*g);
-  return EagerBuilder(*g, std::move(groups), builder).Run();
+  std::optional<EagerGroups> formed;
+  if (fuse) formed.emplace(FormEagerGroups(*g));
+  return EagerBuilder(*g, std::move(formed), builder).Run();
 }
 
 // Returns a copy in which a convolution over one dim makes its operand contiguous before it looks at its format.

@@ -31,6 +31,8 @@ bool EagerWriteRules::AllowGroup() const {
       const bool is_target = read.dtype() == target.dtype() && read.data() == target.data() &&
                              read.sizes() == target.sizes() && read.strides() == target.strides();
       if (rule == OperandSharing::kNotPartly && is_target) continue;
+      // PyTorch refuses some writes of a tensor into itself though it has no elements.
+      if (read.storage() == target.storage() && (read.NumElements() == 0 || target.NumElements() == 0)) return false;
       if (!AreDisjoint(Placed(target), Placed(read))) return false;
     }
   }

@@ -77,6 +77,48 @@ TEST(EagerFusionTest, OperatorsRunInTurnWhereOneReadsWhatAnotherHasWritten) {
   for (int i = 0; i < kElements; ++i) EXPECT_EQ(both.data_as<float>()[i], x.data_as<float>()[i]);
 }
 
+// Every second element is written, then all are read.
+TEST(EagerFusionTest, PartsThatAreWrittenAreSeenInTheSameKernel) {
+  auto instance = InstanceOf(R"(
+graph(%x : Float(4, strides=[1]), %n : int):
+  %true : bool = prim::Constant[value=1]()
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %four : int = prim::Constant[value=4]()
+  %y : Float(4, strides=[1]) = aten::mul(%x, %one)
+  %s : Tensor = prim::Loop(%n, %true, %y)
+    block0(%i : int, %p : Tensor):
+      %even : Tensor = aten::slice(%x, %zero, %zero, %four, %two)
+      %a : Tensor = aten::mul_(%even, %two)
+      %b : Tensor = aten::add(%x, %i, %one)
+      %odd : Tensor = aten::slice(%b, %zero, %one, %four, %two)
+      %c : Tensor = aten::neg_(%odd)
+      %r : Tensor = aten::add(%b, %x, %one)
+      -> (%true, %r)
+  return (%s)
+)",
+                             "parts");
+  ASSERT_TRUE(instance.ok()) << instance.status();
+  const Tensor x = Counting(1);
+  const auto results = (*instance)->Run({Datum(x), Datum(int64_t{kTrips})});
+  ASSERT_TRUE(results.ok()) << results.status();
+  EXPECT_EQ((*instance)->last_call().variant, AliasVariant::kEagerOrder);
+  EXPECT_EQ((*instance)->last_call().kernel_launches, 1 + kTrips);
+  std::array<float, kElements> want = {1, 2, 3, 4}, sum;
+  for (int trip = 0; trip < kTrips; ++trip) {
+    for (int k = 0; k < kElements; ++k) {
+      if (k % 2 == 0) want[k] *= 2;
+      const float b = want[k] + static_cast<float>(trip);
+      sum[k] = (k % 2 == 1 ? -b : b) + want[k];
+    }
+  }
+  for (int k = 0; k < kElements; ++k) {
+    EXPECT_EQ(x.data_as<float>()[k], want[k]);
+    EXPECT_EQ((*results)[0].tensor().data_as<float>()[k], sum[k]);
+  }
+}
+
 // A condition that is an argument has no pure form. Of `lines`, %a and %b are returned.
 std::vector<Tensor> Returned(const std::string& lines, const Tensor& x) {
   const auto instance = InstanceOf(absl::StrCat(R"(
@@ -119,6 +161,25 @@ TEST(EagerFusionTest, ATensorIsItsOwnAfterAnotherOneWasCopiedToIt) {
   for (int i = 0; i < kElements; ++i) {
     EXPECT_EQ(results[0].data_as<float>()[i], -1.0f - static_cast<float>(i));
     EXPECT_EQ(results[1].data_as<float>()[i], -1.0f - static_cast<float>(i));
+  }
+}
+
+TEST(EagerFusionTest, ACopyKeepsWhatItWasMadeOfWhenPartOfThatIsWritten) {
+  const std::vector<Tensor> results = Returned(R"(
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %a : Tensor = aten::mul(%x, %two)
+  %b : Tensor = aten::neg(%x)
+  %w : Tensor = aten::copy_(%b, %a, %no)
+  %s : Tensor = aten::slice(%a, %zero, %zero, %two, %one)
+  %z : Tensor = aten::zero_(%s)
+)",
+                                               Counting(1));
+  ASSERT_EQ(results.size(), 2);
+  for (int i = 0; i < kElements; ++i) {
+    const float doubled = 2 * (1.0f + static_cast<float>(i));
+    EXPECT_EQ(results[0].data_as<float>()[i], doubled);
+    EXPECT_EQ(results[1].data_as<float>()[i], i < 2 ? 0 : doubled);
   }
 }
 
