@@ -263,7 +263,7 @@ struct Call {
 using Convolution = Implementation<Call>;
 
 MakeResult MakeGrouped(const Call& c) { return MakeGroupedConvolution(c.r, c.p); }
-MakeResult MakeGemm(const Call& c) { return MakeGemmConvolution(c.r, c.p); }
+MakeResult MakeGemm(const Call& c) { return MakeGemmConvolution(c.r, c.p, c.packed); }
 
 // Convolutions of the operands as they are.
 constexpr Convolution kDirect[] = {
@@ -277,7 +277,7 @@ constexpr Convolution kDirect[] = {
        return IsBetterSummed(c.r, c.p) ? nullptr : "it is not float32 with few channels in a group";
      },
      MakeGrouped},
-    {"oneDNN", [](const Call&) -> const char* { return HasOnednn() ? nullptr : "it is not installed"; },
+    {"oneDNN", [](const Call&) -> const char* { return HasOnednn() ? nullptr : "none is opened"; },
      [](const Call& c) -> MakeResult { return MakeDnnlConvolution(c.r, c.p, c.packed); }},
     {"matrix products",
      [](const Call& c) -> const char* {

@@ -1,8 +1,12 @@
 // "convolution_backward": the gradients of a convolution's input, weight and bias.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/runtime/library/convolution.h"
+#include "smelt/runtime/library/convolution_rows.h"
 #include "smelt/runtime/library/dnnl_exec.h"
+#include "smelt/runtime/library/gemm.h"
 #include "smelt/runtime/library/relayout.h"
 
 namespace smelt::library_internal {
@@ -95,6 +99,81 @@ class NaiveGradWeight : public PreparedOp {
  private:
   OperandShape grad_, in_, w_;
   ConvParams p_;
+};
+
+// The same by matrix products: for some places at a time, the gradient's elements times what the taps read there. Their
+// sums are added in float64. Each piece of work has some channels of the input.
+template <typename T>
+class GemmGradWeight : public PreparedOp {
+ public:
+  GemmGradWeight(OperandShape grad, OperandShape in, OperandShape w, ConvParams p)
+      : w_(std::move(w)), swapped_(p.transposed), p_(std::move(p)) {
+    big_ = swapped_ ? std::move(grad) : std::move(in);
+    small_ = swapped_ ? std::move(in) : std::move(grad);
+    p_.transposed = false;  // a tap reads the larger side
+    for (int d = 0; d < p_.spatial; ++d) taps_ *= w_.sizes[2 + d], places_ *= small_.sizes[2 + d];
+    constexpr int64_t kRows = 64;  // of a piece of work, if there are so many
+    step_ = std::min(w_.sizes[1], (kRows + taps_ - 1) / taps_);
+  }
+
+  absl::Status Run(const LibraryContext& context, absl::Span<char* const> inputs,
+                   absl::Span<char* const> outputs) const override {
+    const int64_t steps = (w_.sizes[1] + step_ - 1) / step_;
+    context.For(p_.groups * steps, [&](int64_t i) {
+      Channels(reinterpret_cast<const T*>(inputs[swapped_ ? 0 : 1]),
+               reinterpret_cast<const T*>(inputs[swapped_ ? 1 : 0]), i / steps, i % steps * step_,
+               reinterpret_cast<T*>(outputs[0]));
+    });
+    return absl::OkStatus();
+  }
+
+ private:
+  // Computes the gradients of the weights that read channels [first, first + step_) of a group.
+  void Channels(const T* big, const T* small, int64_t group, int64_t first, T* out) const {
+    const int64_t channels = std::min(step_, w_.sizes[1] - first), columns = channels * taps_;
+    const int64_t rows = w_.sizes[0] / p_.groups, cells = rows * columns;
+    constexpr int64_t kItem = sizeof(T);
+    auto* const totals =
+        reinterpret_cast<double*>(Scratch::Get(ScratchUse::kC, cells * (static_cast<int64_t>(sizeof(double)) + kItem)));
+    T* const sums = reinterpret_cast<T*>(totals + cells);
+    auto* const read = reinterpret_cast<T*>(Scratch::Get(ScratchUse::kSource, columns * kMostPlaces * kItem));
+    auto* const grad = reinterpret_cast<T*>(Scratch::Get(ScratchUse::kDestination, rows * kMostPlaces * kItem));
+    std::fill(totals, totals + cells, 0.0);
+    for (int64_t n = 0; n < big_.sizes[0]; ++n) {
+      for (int64_t place = 0; place < places_; place += kMostPlaces) {
+        const int64_t count = std::min(kMostPlaces, places_ - place);
+        Place places[kMostPlaces];
+        ListPlaces(small_, place, absl::MakeSpan(places, count));
+        GatherRows(p_, big_, w_, channels, big + n * big_.strides[0] + (group * w_.sizes[1] + first) * big_.strides[1],
+                   absl::MakeConstSpan(places, count), read);
+        for (int64_t r = 0; r < rows; ++r) {
+          const T* from = small + n * small_.strides[0] + (group * rows + r) * small_.strides[1];
+          for (int64_t i = 0; i < count; ++i) {
+            int64_t at = 0;
+            for (int d = 0; d < p_.spatial; ++d) at += places[i][d] * small_.strides[2 + d];
+            grad[r * count + i] = from[at];
+          }
+        }
+        Gemm(rows, columns, count, grad, count, 1, read, 1, count, sums, columns);
+        for (int64_t i = 0; i < cells; ++i) totals[i] += static_cast<double>(sums[i]);
+      }
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+      int64_t k[3] = {};
+      for (int64_t tap = 0; tap < taps_; ++tap, NextPlace(p_.spatial, &w_.sizes[2], k)) {
+        int64_t at = (group * rows + r) * w_.strides[0] + first * w_.strides[1];
+        for (int d = 0; d < p_.spatial; ++d) at += k[d] * w_.strides[2 + d];
+        for (int64_t c = 0; c < channels; ++c)
+          out[at + c * w_.strides[1]] = static_cast<T>(totals[r * columns + tap * channels + c]);
+      }
+    }
+  }
+
+  OperandShape w_;
+  bool swapped_;
+  ConvParams p_;
+  OperandShape big_, small_;  // the side over which a tap moves, and the other
+  int64_t taps_ = 1, places_ = 1, step_ = 1;
 };
 
 // The same by oneDNN, on one thread: cutting the batch would change the sum.
@@ -191,6 +270,12 @@ MakeResult MakeConvolutionBackward(const LibraryRequest& r, PackedWeights* packe
       return absl::InvalidArgumentError("convolution_backward: grad_weight does not fit");
     if (grad.NumElements() > 0 && in.NumElements() > 0 && w.NumElements() > 0) {
       op->grad_weight_ = DnnlGradWeight::Make(grad, in, r.outputs[1], p);
+      if (op->grad_weight_ == nullptr && !HasOnednn()) {
+        if (w.dtype == DType::kFloat32)
+          op->grad_weight_ = std::make_unique<GemmGradWeight<float>>(grad, in, r.outputs[1], p);
+        if (w.dtype == DType::kFloat64)
+          op->grad_weight_ = std::make_unique<GemmGradWeight<double>>(grad, in, r.outputs[1], p);
+      }
     }
     if (op->grad_weight_ == nullptr) op->grad_weight_ = std::make_unique<NaiveGradWeight>(grad, in, r.outputs[1], p);
   }

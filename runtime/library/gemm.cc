@@ -1,11 +1,17 @@
 #include "smelt/runtime/library/gemm.h"
 
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "smelt/runtime/library/at_best_level.h"
 #include "smelt/runtime/library/cpu_targets.h"
 #include "smelt/runtime/library/scratch.h"
+#include "smelt/runtime/library/transpose.h"
 
 namespace smelt {
 namespace {
@@ -22,7 +28,7 @@ struct Product {
   int64_t b_row, b_col;
   T* c;
   int64_t c_row;
-  int64_t begin = 0, end = 0;  // columns, of a packed b
+  int64_t begin, end;  // columns
 };
 
 // The memory to prefetch during a product: its next line, and the number of lines at each fourth step.
@@ -229,6 +235,172 @@ SMELT_INLINE void Packed(const Product<T>& p) {
   }
 }
 
+#if defined(__aarch64__)
+// On AArch64 an instruction multiplies a vector by one lane of another. A tile of 4 rows and 4 vectors of columns loads
+// 4 adjacent factors of a row, or of a column, with one instruction, and a line of its panel with one, too: 1.3
+// instructions for each that multiplies and adds. Tiles are as few functions as possible, since each is long. What is
+// beyond the last row or column is computed and left out.
+constexpr int kTileRows = 4;
+template <typename T>
+constexpr int kTileColumns = 64 / static_cast<int>(sizeof(T));
+// There is no product of vectors of 64-bit integers.
+template <typename T>
+constexpr bool kHasTiles = !std::is_same_v<T, uint64_t>;
+
+inline float32x4x4_t LoadFour(const float* p) { return vld1q_f32_x4(p); }
+inline float64x2x4_t LoadFour(const double* p) { return vld1q_f64_x4(p); }
+inline uint32x4x4_t LoadFour(const uint32_t* p) { return vld1q_u32_x4(p); }
+inline float32x4x2_t LoadTwo(const float* p) { return vld1q_f32_x2(p); }
+inline float64x2x2_t LoadTwo(const double* p) { return vld1q_f64_x2(p); }
+inline uint32x4x2_t LoadTwo(const uint32_t* p) { return vld1q_u32_x2(p); }
+
+// The factors of a tile: those of row r and step i at rows[r] + i, or, by columns, at rows[0] + i * step + r.
+template <typename T>
+struct Factors {
+  const T* rows[kTileRows];
+  int64_t step = 0;
+};
+
+// Stores, or adds to c, kVectors vectors of each row. Lines of the panel have kTileColumns columns. With
+// float32, of which b may be packed, each fourth step asks for a line of memory.
+template <typename T, int kVectors, bool kByColumns>
+__attribute__((noinline)) void LaneTile(int64_t depth, Factors<T> a, const T* panel, const char* ahead, T* c,
+                                        int64_t c_row, bool add) {
+  using V = typename Vector<T, 16>::Type;
+  using U = typename Vector<T, 16>::Unaligned;
+  constexpr int kLanes = Vector<T, 16>::kLanes, kUnrolled = 4, kGroups = 4 / kLanes;
+  V sum[kTileRows][kVectors] = {};
+  const auto multiply = [&](const auto& factor) SMELT_ALWAYS_INLINE {
+    V w[kVectors];
+    if constexpr (kVectors == 4) {
+      const auto line = LoadFour(panel);
+      for (int v = 0; v < kVectors; ++v) w[v] = line.val[v];
+    } else {
+      const auto line = LoadTwo(panel);
+      for (int v = 0; v < kVectors; ++v) w[v] = line.val[v];
+    }
+    panel += kTileColumns<T>;
+#pragma GCC unroll 4
+    for (int r = 0; r < kTileRows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        sum[r][v] += factor(r) * w[v];
+        // Left to itself, gcc adds the products of integers to each other first.
+        if constexpr (std::is_integral_v<T>) asm("" : "+w"(sum[r][v]));
+      }
+    }
+  };
+  int64_t i = 0;
+  for (; i + kUnrolled <= depth; i += kUnrolled) {
+    if constexpr (std::is_same_v<T, float>) {
+      __builtin_prefetch(ahead, 0, 2);
+      ahead += kLine;
+    }
+    V factors[4][kGroups];  // of each row, or of each step
+#pragma GCC unroll 4
+    for (int l = 0; l < 4; ++l) {
+      const T*& from = a.rows[kByColumns ? 0 : l];
+#pragma GCC unroll 2
+      for (int g = 0; g < kGroups; ++g) factors[l][g] = *reinterpret_cast<const U*>(from + g * kLanes);
+      from += kByColumns ? a.step : kUnrolled;
+    }
+#pragma GCC unroll 4
+    for (int u = 0; u < kUnrolled; ++u) {
+      multiply([&](int r) SMELT_ALWAYS_INLINE {
+        return kByColumns ? factors[u][r / kLanes][r % kLanes] : factors[r][u / kLanes][u % kLanes];
+      });
+    }
+  }
+  for (; i < depth; ++i) {
+    multiply([&](int r) SMELT_ALWAYS_INLINE { return kByColumns ? a.rows[0][r] : *a.rows[r]; });
+    for (int r = 0; r < (kByColumns ? 1 : kTileRows); ++r) a.rows[r] += kByColumns ? a.step : 1;
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < kTileRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      U* to = reinterpret_cast<U*>(c + r * c_row + v * kLanes);
+      *to = add ? *to + sum[r][v] : sum[r][v];
+    }
+  }
+}
+
+// Computes all rows of a panel's columns.
+template <typename T>
+void LaneRows(const Product<T>& p, int64_t depth, const T* a, const T* panel, const char* ahead, int64_t ahead_step,
+              T* c, int64_t columns, bool add) {
+  constexpr int64_t kColumns = kTileColumns<T>;
+  T block[kDepth * kTileRows], lines[kTileRows * kColumns];
+  for (int64_t i = 0; i < p.m; i += kTileRows, ahead += ahead_step) {
+    const int64_t rows = std::min<int64_t>(kTileRows, p.m - i);
+    const T* from = a + i * p.a_row;
+    Factors<T> factors = {{from, from, from, from}, p.a_col};
+    bool by_columns = false;
+    if (p.a_col == 1) {
+      for (int64_t r = 1; r < rows; ++r) factors.rows[r] = from + r * p.a_row;
+    } else {
+      by_columns = true;
+      if (p.a_row != 1 || rows < kTileRows) {
+        for (int64_t k = 0; k < depth; ++k) {
+          for (int64_t r = 0; r < kTileRows; ++r)
+            block[k * kTileRows + r] = r < rows ? from[r * p.a_row + k * p.a_col] : T(0);
+        }
+        factors = {{block}, kTileRows};
+      }
+    }
+    const bool whole = rows == kTileRows && columns == kColumns;
+    T* to = whole ? c + i * p.c_row : lines;
+    const int64_t to_row = whole ? p.c_row : kColumns;
+    const bool narrow = columns <= kColumns / 2;
+    const auto tile = by_columns ? narrow ? LaneTile<T, 2, true> : LaneTile<T, 4, true>
+                      : narrow   ? LaneTile<T, 2, false>
+                                 : LaneTile<T, 4, false>;
+    tile(depth, factors, panel, ahead, to, to_row, whole && add);
+    for (int64_t r = 0; !whole && r < rows; ++r)
+      StoreVectors<T, 16>(c + (i + r) * p.c_row, lines + r * kColumns, columns, add);
+  }
+}
+
+// Copies a panel of b's columns from j0 on and rows from k0 on, with zeros behind the last column.
+template <typename T>
+void PackPanel(const Product<T>& p, int64_t j0, int64_t columns, int64_t k0, int64_t depth, T* panel) {
+  constexpr int64_t kColumns = kTileColumns<T>;
+  const T* b = p.b + k0 * p.b_row + j0 * p.b_col;
+  if (sizeof(T) == 4 && p.b_row == 1 && p.b_col != 1) {
+    if (columns < kColumns) std::fill(panel, panel + depth * kColumns, T(0));
+    return Transpose4ByteElements(columns, depth, b, p.b_col, panel, kColumns);
+  }
+  for (int64_t i = 0; i < depth; ++i, b += p.b_row, panel += kColumns) {
+    if (p.b_col == 1 && columns == kColumns) {
+      std::memcpy(panel, b, kColumns * sizeof(T));
+      continue;
+    }
+    for (int64_t j = 0; j < kColumns; ++j) panel[j] = j < columns ? b[j * p.b_col] : T(0);
+  }
+}
+
+// Multiplies by a b in panels, or by one of which a panel at a time is packed here.
+template <typename T>
+void MultiplyByLanes(const Product<T>& p, bool packed) {
+  constexpr int64_t kColumns = kTileColumns<T>;
+  T* own = nullptr;
+  if (!packed) {
+    own = reinterpret_cast<T*>(Scratch::Get(ScratchUse::kB, kDepth * kColumns * static_cast<int64_t>(sizeof(T))));
+  }
+  for (int64_t j0 = p.begin; j0 < p.end; j0 += kColumns) {
+    const int64_t columns = std::min(kColumns, p.end - j0);
+    for (int64_t k0 = 0; k0 < p.k; k0 += kDepth) {
+      const int64_t depth = std::min(kDepth, p.k - k0);
+      const T* panel = packed ? p.b + j0 * p.k + k0 * kColumns : own;
+      if (!packed) PackPanel(p, j0, columns, k0, depth, own);
+      // The tiles ask for the next panel together, a part each.
+      const char* ahead = reinterpret_cast<const char*>(packed ? panel + depth * kColumns : panel);
+      LaneRows(p, depth, p.a + k0 * p.a_col, panel, ahead, packed ? depth / 4 * kLine : 0, p.c + j0, columns, k0 > 0);
+    }
+  }
+}
+#endif
+
 // The case in which c's columns fill one vector, or vectors that overlap by less than one.
 template <typename T, int kBytes>
 SMELT_INLINE void Widths(const Product<T>& p) {
@@ -250,6 +422,9 @@ SMELT_TARGET_V3 void RunV3(const Product<T>& p) {
 }
 template <typename T>
 void RunBaseline(const Product<T>& p) {
+#if defined(__aarch64__)
+  if constexpr (kHasTiles<T>) return MultiplyByLanes(p, /*packed=*/false);
+#endif
   Widths<T, 16>(p);
 }
 
@@ -257,7 +432,13 @@ void RunBaseline(const Product<T>& p) {
 // are further apart fall on fewer sets of the nearest cache.
 SMELT_TARGET_V4 void PackedV4(const Product<float>& p) { Packed<float, 64, 4, 6>(p); }
 SMELT_TARGET_V3 void PackedV3(const Product<float>& p) { Packed<float, 32, 2, 6>(p); }
+#if defined(__aarch64__)
+void PackedBaseline(const Product<float>& p) { MultiplyByLanes(p, /*packed=*/true); }
+constexpr int64_t kBaselineWidth = kTileColumns<float>;
+#else
 void PackedBaseline(const Product<float>& p) { Packed<float, 16, 2, 4>(p); }
+constexpr int64_t kBaselineWidth = 8;
+#endif
 
 template <typename T>
 void Run(const Product<T>& p) {
@@ -269,25 +450,25 @@ void Run(const Product<T>& p) {
 
 void Gemm(int64_t m, int64_t n, int64_t k, const double* a, int64_t a_row, int64_t a_col, const double* b,
           int64_t b_row, int64_t b_col, double* c, int64_t c_row) {
-  Run<double>({m, n, k, a, a_row, a_col, b, b_row, b_col, c, c_row});
+  Run<double>({m, n, k, a, a_row, a_col, b, b_row, b_col, c, c_row, 0, n});
 }
 
 void Gemm(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_col, const float* b, int64_t b_row,
           int64_t b_col, float* c, int64_t c_row) {
-  Run<float>({m, n, k, a, a_row, a_col, b, b_row, b_col, c, c_row});
+  Run<float>({m, n, k, a, a_row, a_col, b, b_row, b_col, c, c_row, 0, n});
 }
 
 void Gemm(int64_t m, int64_t n, int64_t k, const uint64_t* a, int64_t a_row, int64_t a_col, const uint64_t* b,
           int64_t b_row, int64_t b_col, uint64_t* c, int64_t c_row) {
-  Run<uint64_t>({m, n, k, a, a_row, a_col, b, b_row, b_col, c, c_row});
+  Run<uint64_t>({m, n, k, a, a_row, a_col, b, b_row, b_col, c, c_row, 0, n});
 }
 
 void Gemm(int64_t m, int64_t n, int64_t k, const uint32_t* a, int64_t a_row, int64_t a_col, const uint32_t* b,
           int64_t b_row, int64_t b_col, uint32_t* c, int64_t c_row) {
-  Run<uint32_t>({m, n, k, a, a_row, a_col, b, b_row, b_col, c, c_row});
+  Run<uint32_t>({m, n, k, a, a_row, a_col, b, b_row, b_col, c, c_row, 0, n});
 }
 
-int64_t PanelWidth() { return LibraryLevel() == 4 ? 64 : LibraryLevel() == 3 ? 16 : 8; }
+int64_t PanelWidth() { return LibraryLevel() == 4 ? 64 : LibraryLevel() == 3 ? 16 : kBaselineWidth; }
 
 int64_t PackedElements(int64_t k, int64_t n) { return (n + kPanelColumns - 1) / kPanelColumns * kPanelColumns * k; }
 

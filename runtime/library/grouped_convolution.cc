@@ -7,6 +7,7 @@
 
 #include "smelt/runtime/library/at_best_level.h"
 #include "smelt/runtime/library/convolution.h"
+#include "smelt/runtime/library/onednn.h"
 #include "smelt/runtime/library/scratch.h"
 
 namespace smelt::library_internal {
@@ -15,9 +16,14 @@ namespace {
 constexpr int64_t kChannelBlock = 16;  // channels of one piece of work
 constexpr int64_t kBandRows = 32;      // rows of one piece of work
 
-// Lines of fewer results, on any machine, are summed one by one.
+// Lines of fewer results, on any machine of an architecture, are summed one by one.
+#if defined(__aarch64__)
+constexpr int kShortestBytes = 16;
+#else
+constexpr int kShortestBytes = 32;
+#endif
 template <typename T>
-constexpr int kShortest = 32 / static_cast<int>(sizeof(T));
+constexpr int kShortest = kShortestBytes / static_cast<int>(sizeof(T));
 
 // The term of one tap: input elements from `at` on, times weights from `weight` on.
 struct Term {
@@ -376,10 +382,11 @@ class GroupedConvolution : public PreparedOp {
 bool IsBetterSummed(const LibraryRequest& r, const ConvParams& p) {
   const OperandShape &in = r.inputs[0], &weight = r.inputs[1], &out = r.outputs[0];
   const int64_t in_per_group = in.sizes[1] / p.groups, out_per_group = out.sizes[1] / p.groups;
-  if (out.dtype != DType::kFloat32 || p.transposed || p.stride.back() != 1 || out.sizes.back() < kShortest<float> ||
-      std::max(in_per_group, out_per_group) > kFewPerGroup)
+  if (out.dtype != DType::kFloat32 || p.transposed || std::max(in_per_group, out_per_group) > kFewPerGroup)
     return false;
   const bool depthwise = in_per_group == 1 && out_per_group == 1;
+  if (depthwise && !HasOnednn()) return true;
+  if (p.stride.back() != 1 || out.sizes.back() < kShortest<float>) return false;
   return !depthwise || p.spatial == 3 || p.groups <= 4 || (weight.sizes.back() - 1) * p.dilation.back() >= 10;
 }
 

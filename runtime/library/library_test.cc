@@ -766,6 +766,7 @@ TEST(ConvolutionTest, ALargeImageIsTheSameInBandsOfRowsOnAnyNumberOfThreads) {
 // With the layout of weights that the first band chose, the last band of these (ResNet-50, DenseNet-121) could only use
 // oneDNN's reference code, which is a hundred times slower.
 TEST(ConvolutionTest, NoBandRunsReferenceCode) {
+  if (!HasOnednn()) GTEST_SKIP() << "there is no oneDNN";
   const std::vector<ConvCase> cases = {
       {2, 1, 256, 128, 1, {56, 56}, {1, 1}, {1, 1}, {0, 0}, {1, 1}, false},
       {2, 1, 128, 512, 1, {28, 28}, {1, 1}, {1, 1}, {0, 0}, {1, 1}, false},

@@ -80,8 +80,8 @@ constexpr Implementation<Call> kProducts[] = {
        const DType t = c.p.dtype;
        if (t == DType::kFloat32 || t == DType::kFloat16 || t == DType::kBFloat16) return nullptr;
        if (!MultipliesBytes(c.p)) return "it is neither floating point nor int8 to int32";
-       if (c.p.b_dtype != DType::kInt8) return "oneDNN has no product with a right operand of uint8";
-       return HasExactInt8(c.p) ? nullptr : "oneDNN on this machine does not add such products of int8 exactly";
+       if (c.p.b_dtype != DType::kInt8) return "there are no tiles with a right operand of uint8";
+       return HasExactInt8(c.p) ? nullptr : "nothing on this machine adds such products of int8 faster";
      },
      MakeTiles},
     {"rows", [](const Call& c) -> const char* { return c.p.dtype == DType::kBool ? "bool has no products" : nullptr; },

@@ -76,10 +76,10 @@ inline bool MultipliesBytes(const MatmulProblem& p) { return p.out_dtype == DTyp
 
 // Computes rows of the result one by one, for any dtype.
 MakeResult MakeDirectMatmul(MatmulProblem p);
-// Computes tiles with oneDNN, and a few rows and packed weights with our own loops, for float32, bfloat16, float16, and
-// int8 or uint8 by int8 with results in int32. `dense` says whether the result is dense.
+// Computes tiles with oneDNN where it is there, and a few rows and packed weights with our own loops, for float32,
+// bfloat16, float16, and int8 or uint8 by int8 with results in int32. `dense` says whether the result is dense.
 MakeResult MakeTiledMatmul(MatmulProblem p, bool dense, PackedWeights* packed);
-// Returns whether this machine adds products of int8 in 32 bits: pairs of them do not fit in 16.
+// Returns whether tiles add products of int8 exactly on this machine: in 32 bits, as pairs of them do not fit in 16.
 bool HasExactInt8(const MatmulProblem& p);
 
 }  // namespace smelt::library_internal

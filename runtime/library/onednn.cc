@@ -61,6 +61,7 @@ struct Functions {
   void (*omp_set_num_threads)(int) = nullptr;
 };
 
+#if !defined(__aarch64__)
 // The folder of the file that holds this code, with a slash at its end; empty if that is not known.
 std::string OwnFolder() {
   Dl_info info;
@@ -69,18 +70,24 @@ std::string OwnFolder() {
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? "" : path.substr(0, slash + 1);
 }
+#endif
 
 void* OpenLibrary() {
   constexpr int kFlags = RTLD_NOW | RTLD_LOCAL;
   if (const char* named = std::getenv("SMELT_ONEDNN"); named != nullptr && *named != 0) {
     return absl::string_view(named) == "off" ? nullptr : dlopen(named, kFlags);
   }
+#if defined(__aarch64__)
+  // Distributions build it without the library of vector code that it needs there: it would run reference code.
+  return nullptr;
+#else
   if (const std::string folder = OwnFolder(); !folder.empty()) {
     for (const char* beside : {"smelt/libdnnl.so.2", "../lib/smelt/libdnnl.so.2"}) {
       if (void* opened = dlopen((folder + beside).c_str(), kFlags)) return opened;
     }
   }
   return dlopen("libdnnl.so.2", kFlags);
+#endif
 }
 
 // Null if there is no oneDNN. The library stays open as long as the process lives: threads may be inside it.

@@ -9,16 +9,6 @@
 namespace smelt::library_internal {
 namespace {
 
-// Returns whether the places of a channel lie in one piece, in order.
-bool IsPlane(const OperandShape& o) {
-  int64_t step = 1;
-  for (int d = o.rank(); d-- > 2;) {
-    if (o.sizes[d] != 1 && o.strides[d] != step) return false;
-    step *= o.sizes[d];
-  }
-  return true;
-}
-
 class PointwiseConvolution : public PreparedOp {
  public:
   explicit PointwiseConvolution(const LibraryRequest& r) : in_(r.inputs[0]), out_(r.outputs[0]) {
@@ -55,6 +45,15 @@ class PointwiseConvolution : public PreparedOp {
 };
 
 }  // namespace
+
+bool IsPlane(const OperandShape& o) {
+  int64_t step = 1;
+  for (int d = o.rank(); d-- > 2;) {
+    if (o.sizes[d] != 1 && o.strides[d] != step) return false;
+    step *= o.sizes[d];
+  }
+  return true;
+}
 
 bool IsPointwise(const LibraryRequest& r, const ConvParams& p) {
   constexpr int64_t kMostChannels = 24;

@@ -1,6 +1,6 @@
 // A matrix product is cut into tiles by its sizes alone; each tile is one oneDNN primitive on one thread, or one call
-// of Gemm on a machine without oneDNN. An operand is read in place if one of its strides is 1, otherwise it is first
-// copied to dense scratch memory. A constant right operand is packed once.
+// of Gemm or PairedGemm on a machine without oneDNN. An operand is read in place if one of its strides is 1, otherwise it
+// is first copied to dense scratch memory. A constant right operand is packed once.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -15,6 +15,7 @@
 #include "smelt/runtime/library/gemv.h"
 #include "smelt/runtime/library/halves.h"
 #include "smelt/runtime/library/matmul_problem.h"
+#include "smelt/runtime/library/paired_gemm.h"
 
 namespace smelt::library_internal {
 namespace {
@@ -119,7 +120,8 @@ class TiledMatmul : public PreparedOp {
     // rounded once. So are sums of an odd number of products of bfloat16: oneDNN multiplies the last factor once more,
     // by the zero that pads the other operand, and infinity becomes NaN.
     own_ = !HasOnednn();
-    native_ = p.dtype == DType::kFloat32 || integers ||
+    paired_ = own_ && HasPairedGemm(p.dtype);
+    native_ = p.dtype == DType::kFloat32 || integers || paired_ ||
               (!own_ && p.dtype == DType::kBFloat16 && p.k % 2 == 0 && CpuHas("avx512bw") && CpuHas("avx512vl"));
     compute_ = native_ ? p.dtype : DType::kFloat32;
     compute_b_ = native_ ? p.b_dtype : DType::kFloat32;
@@ -130,7 +132,7 @@ class TiledMatmul : public PreparedOp {
     const bool plain = p.alpha == 1 && p.beta == 1;
     library_bias_ = p.has_bias && plain && native_ && !own_ && p.bias_row == 0 && p.bias_col == 1;
     after_ = (p.has_bias && !library_bias_) || p.alpha != 1;
-    result_ = native_ && !after_ ? p.out_dtype : DType::kFloat32;
+    result_ = native_ && !after_ && !(paired_ && IsHalf(p.out_dtype)) ? p.out_dtype : DType::kFloat32;
     dense_c_ = result_ != p.out_dtype || !p.c.RowMajor();
     // The parts are whole rows where there are enough, since oneDNN's best implementation wants whole rows of the
     // result, and 64 rows where there are 128: each tile reads all of b.
@@ -147,6 +149,13 @@ class TiledMatmul : public PreparedOp {
       n_step = ((p.n + parts - 1) / parts + 63) / 64 * 64;
     }
     if (!native_) m_step = p.m, n_step = p.n;
+    if (!native_ && own_ && parts > 1) {
+      // Each tile converts the parts of both operands that it reads: all of the smaller one.
+      constexpr int64_t kConverted = 64 << 10;  // elements
+      int64_t& step = p.n >= p.m ? n_step : m_step;
+      step = std::max<int64_t>(std::min((step + parts - 1) / parts, kConverted / p.k), 1);
+      step = (step + 63) / 64 * 64;
+    }
     for (int64_t m0 = 0; m0 < p.m; m0 += m_step) {
       for (int64_t n0 = 0; n0 < p.n; n0 += n_step) {
         Tile t;
@@ -363,7 +372,7 @@ class TiledMatmul : public PreparedOp {
       pa = to;
     }
     if (dense_b_ && t.packed == nullptr) {
-      char* to = Scratch::Get(ScratchUse::kB, p_.k * t.n * compute_item);
+      char* to = Scratch::Get(ScratchUse::kWeights, p_.k * t.n * compute_item);  // Gemm packs into kB
       native_ ? Dense(mb, p_.dtype, tb, to) : Gather(mb, p_.dtype, tb, reinterpret_cast<float*>(to));
       pb = to;
     }
@@ -372,9 +381,19 @@ class TiledMatmul : public PreparedOp {
     void* handles[] = {const_cast<void*>(pa), const_cast<void*>(pb), pc, const_cast<char*>(tbias)};
     if (own_) {
       const Matrix place_a = PlaceA(t), place_b = PlaceB(t);
-      Gemm(t.m, t.n, p_.k, static_cast<const float*>(pa), place_a.row_stride, place_a.col_stride,
-           static_cast<const float*>(pb), place_b.row_stride, place_b.col_stride, static_cast<float*>(pc),
-           PlaceC(t).row_stride);
+      const auto multiply = [&](const auto* from_a, const auto* from_b, auto* to, const auto& gemm) {
+        gemm(t.m, t.n, p_.k, from_a, place_a.row_stride, place_a.col_stride, from_b, place_b.row_stride,
+             place_b.col_stride, to, PlaceC(t).row_stride);
+      };
+      const auto paired = [](auto... operands) { PairedGemm(operands...); };
+      if (compute_ == DType::kInt8) {
+        multiply(static_cast<const int8_t*>(pa), static_cast<const int8_t*>(pb), static_cast<int32_t*>(pc), paired);
+      } else if (paired_) {
+        multiply(static_cast<const uint16_t*>(pa), static_cast<const uint16_t*>(pb), static_cast<float*>(pc), paired);
+      } else {
+        multiply(static_cast<const float*>(pa), static_cast<const float*>(pb), static_cast<float*>(pc),
+                 [](auto... operands) { Gemm(operands...); });
+      }
     } else if (!primitives_[t.primitive].exec->Run(absl::MakeSpan(handles, library_bias_ ? 4 : 3))) {
       return false;
     }
@@ -459,7 +478,8 @@ class TiledMatmul : public PreparedOp {
   bool gemv_ = false;
   int64_t gemv_columns_ = 0, gemv_tiles_ = 0;
   int64_t part_unit_ = 0;
-  bool own_ = false;  // by Gemm, as there is no oneDNN
+  bool own_ = false;     // by Gemm, as there is no oneDNN
+  bool paired_ = false;  // by PairedGemm
   bool native_ = true;
   DType compute_ = DType::kFloat32;    // what the library reads of a
   DType compute_b_ = DType::kFloat32;  // and of b
@@ -478,7 +498,9 @@ MakeResult MakeTiledMatmul(MatmulProblem p, bool dense, PackedWeights* packed) {
 }
 
 bool HasExactInt8(const MatmulProblem& p) {
-  return HasOnednn() && CpuLevel() == "x86-64-v4" && CpuHas("avx512vnni") && !p.has_bias && p.alpha == 1;
+  if (p.has_bias || p.alpha != 1) return false;
+  return HasOnednn() ? CpuLevel() == "x86-64-v4" && CpuHas("avx512vnni")
+                     : p.dtype == DType::kInt8 && HasPairedGemm(DType::kInt8);
 }
 
 }  // namespace smelt::library_internal
