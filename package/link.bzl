@@ -4,8 +4,33 @@ The build links against Debian's shared libraries, which is quick. What is given
 same objects, put `-l:libNAME.a` where the build says `-lNAME`, and hide every symbol that is not meant for others.
 """
 
+load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+
+def _tools(ctx):
+    """The programs that link, and what they need besides the objects.
+
+    A build for the machine itself uses the system's, with --config=aarch64 they are the toolchain's, with its libraries.
+    """
+    if ctx.var.get("cross") != "1":
+        return struct(cxx = "g++", ar = "ar", nm = "nm", objcopy = "objcopy", strip = "strip", flags = [], files = depset())
+    toolchain = find_cpp_toolchain(ctx)
+    features = cc_common.configure_features(ctx = ctx, cc_toolchain = toolchain)
+    flags = cc_common.get_memory_inefficient_command_line(
+        feature_configuration = features,
+        action_name = "c++-link-executable",
+        variables = cc_common.create_link_variables(feature_configuration = features, cc_toolchain = toolchain),
+    )
+    return struct(
+        cxx = toolchain.compiler_executable.replace("-gcc", "-g++"),
+        ar = toolchain.ar_executable,
+        nm = toolchain.nm_executable,
+        objcopy = toolchain.objcopy_executable,
+        strip = toolchain.strip_executable,
+        flags = [flag for flag in flags if flag.startswith("-L") or flag.startswith("-Wl,-rpath-link")],
+        files = toolchain.all_files,
+    )
 
 # Static archives that Debian has of other libraries, by the flag that names the shared one.
 _STATIC = ["-lcrypto", "-lz", "-lzstd", "-lbz2"]
@@ -43,9 +68,10 @@ def _archives(files):
 
 def _link(ctx, output, arguments, more_inputs = [], wanted = "/dev/null"):
     files, flags = _gather(ctx)
+    tools = _tools(ctx)
     params = ctx.actions.declare_file(ctx.label.name + ".params")
     ctx.actions.write(params, "\n".join(
-        arguments + ["-o", output.path, "-Wl,--start-group"] + _archives(files) + flags + ["-Wl,--end-group"] + [
+        arguments + tools.flags + ["-o", output.path, "-Wl,--start-group"] + _archives(files) + flags + ["-Wl,--end-group"] + [
             "-Wl,--as-needed",
             "-Wl,--gc-sections",
             "-Wl,-O1",
@@ -56,8 +82,8 @@ def _link(ctx, output, arguments, more_inputs = [], wanted = "/dev/null"):
         ],
     ) + "\n")
     ctx.actions.run_shell(
-        command = "exec g++ $(sed 's/^/-Wl,-u,/' {}) @{}".format(wanted, params.path),
-        inputs = [params] + more_inputs + [f.file for f in files],
+        command = "exec {} $(sed 's/^/-Wl,-u,/' {}) @{}".format(tools.cxx, wanted, params.path),
+        inputs = depset([params] + more_inputs + [f.file for f in files], transitive = [tools.files]),
         outputs = [output],
         mnemonic = "SmeltPortableLink",
         progress_message = "Linking {}".format(output.short_path),
@@ -66,6 +92,7 @@ def _link(ctx, output, arguments, more_inputs = [], wanted = "/dev/null"):
 
 _ATTRS = {
     "deps": attr.label_list(providers = [CcInfo], mandatory = True),
+    "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
     "_llvm": attr.label(default = "@llvm-project//:llvm_static", providers = [CcInfo]),
 }
 
@@ -84,6 +111,7 @@ portable_binary = rule(
     doc = "A program of `deps`, one of which has main() and alwayslink.",
     attrs = _ATTRS,
     executable = True,
+    fragments = ["cpp"],
 )
 
 def _portable_shared_library_impl(ctx):
@@ -100,9 +128,8 @@ def _portable_shared_library_impl(ctx):
         "-Wl,-soname," + ctx.attr.soname,
         "-Wl,--version-script=" + script.path,
         "-Wl,-z,defs",
-        # Needs the glibc that the packages need anyway.
-        "-Wl,-z,pack-relative-relocs",
-    ], [script, exports], exports.path)
+        # Needs the glibc that the packages need anyway. The linker of Debian 12 has it for x86 alone.
+    ] + ([] if ctx.var["TARGET_CPU"] == "aarch64" else ["-Wl,-z,pack-relative-relocs"]), [script, exports], exports.path)
     return DefaultInfo(files = depset([output]), runfiles = ctx.runfiles(files = [output]))
 
 portable_shared_library = rule(
@@ -113,6 +140,7 @@ portable_shared_library = rule(
         exports = attr.label(allow_single_file = True, mandatory = True),
         soname = attr.string(mandatory = True),
     ),
+    fragments = ["cpp"],
 )
 
 def _portable_archive_impl(ctx):
@@ -120,25 +148,34 @@ def _portable_archive_impl(ctx):
     files, flags = _gather(ctx)
     exports = ctx.file.exports
     static = [flag for flag in flags if flag.startswith("-l:lib")]
+    tools = _tools(ctx)
     params = ctx.actions.declare_file(ctx.label.name + ".params")
     ctx.actions.write(params, "\n".join(
-        ["-Wl,--start-group"] + _archives(files) + static + ["-Wl,--end-group"],
+        tools.flags + ["-Wl,--start-group"] + _archives(files) + static + ["-Wl,--end-group"],
     ) + "\n")
     ctx.actions.run_shell(
         command = """set -e
 object={output}.o
 wanted=$(sed 's/^/-Wl,-u,/' {exports})
-g++ -nostdlib -r -Wl,-d -Wl,--gc-sections -Wl,--build-id=none -o "$object" $wanted @{params}
+{cxx} -nostdlib -r -Wl,-d -Wl,--gc-sections -Wl,--build-id=none -o "$object" $wanted @{params}
 # A symbol that is unique in the process, such as a static variable of an inline function, can only become a weak
 # symbol, and a weak one a local one.
-nm -g --defined-only "$object" | awk '$2 == "u" {{ print $3 }}' >"$object.unique"
-objcopy --strip-debug --weaken-symbols="$object.unique" "$object"
-objcopy --keep-global-symbols={exports} "$object"
+{nm} -g --defined-only "$object" | awk '$2 == "u" {{ print $3 }}' >"$object.unique"
+{objcopy} --strip-debug --weaken-symbols="$object.unique" "$object"
+{objcopy} --keep-global-symbols={exports} "$object"
 rm -f {output}
-ar rcsD {output} "$object"
+{ar} rcsD {output} "$object"
 rm "$object" "$object.unique"
-""".format(output = output.path, exports = exports.path, params = params.path),
-        inputs = [params, exports] + [f.file for f in files],
+""".format(
+            ar = tools.ar,
+            cxx = tools.cxx,
+            exports = exports.path,
+            nm = tools.nm,
+            objcopy = tools.objcopy,
+            output = output.path,
+            params = params.path,
+        ),
+        inputs = depset([params, exports] + [f.file for f in files], transitive = [tools.files]),
         outputs = [output],
         mnemonic = "SmeltPortableArchive",
         progress_message = "Linking {}".format(output.short_path),
@@ -154,17 +191,24 @@ portable_archive = rule(
         archive = attr.string(mandatory = True),
         exports = attr.label(allow_single_file = True, mandatory = True),
     ),
+    fragments = ["cpp"],
 )
 
 def _merged_archive_impl(ctx):
     output = ctx.actions.declare_file(ctx.attr.archive)
     files = [f.file for f in _gather(ctx)[0] if not f.file.owner.workspace_name]
+    tools = _tools(ctx)
     script = ctx.actions.declare_file(ctx.label.name + ".mri")
     ctx.actions.write(script, "\n".join(
         ["CREATE " + output.path] + ["ADDLIB " + f.path for f in files] + ["SAVE", "END"],
     ) + "\n")
     ctx.actions.run_shell(
-        command = "ar -MD <{} && strip --strip-debug --enable-deterministic-archives {}".format(script.path, output.path),
+        command = "{} -MD <{} && {} --strip-debug --enable-deterministic-archives {}".format(
+            tools.ar,
+            script.path,
+            tools.strip,
+            output.path,
+        ),
         inputs = [script] + files,
         outputs = [output],
         mnemonic = "SmeltMergedArchive",
@@ -177,4 +221,25 @@ merged_archive = rule(
     implementation = _merged_archive_impl,
     doc = "A static library of what smelt itself has of `deps`. Whoever links it brings Abseil and the other dependencies.",
     attrs = dict(_ATTRS, archive = attr.string(mandatory = True)),
+    fragments = ["cpp"],
+)
+
+def _portable_library_impl(ctx):
+    file = ctx.file.library
+    if ctx.var.get("cross") == "1":
+        # There may be links to it of other names: the toolchain's files have each name as a file.
+        found = [f for f in find_cpp_toolchain(ctx).all_files.to_list() if f.basename == file.basename and "/usr/lib/" in f.path]
+        if len(found) != 1:
+            fail("the toolchain's libraries have {} files {}, expected one".format(len(found), file.basename))
+        file = found[0]
+    return DefaultInfo(files = depset([file]))
+
+portable_library = rule(
+    implementation = _portable_library_impl,
+    doc = "A shared library that packages bring along: the system's, or the toolchain's of the same name for another machine.",
+    attrs = {
+        "library": attr.label(allow_single_file = True, mandatory = True),
+        "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
+    },
+    fragments = ["cpp"],
 )

@@ -40,17 +40,22 @@ _package_files = rule(
     },
 )
 
-def package_files(name, files, trees = []):
+def package_files(name, files, files_x86_64 = {}, trees = []):
     """The content of packages.
 
     Args:
       name: of the target.
       files: a path below the prefix -> a target of one file. Those in bin/ are executable; a shared library gets its link.
+      files_x86_64: more of them, in packages for x86-64.
       trees: other such contents.
     """
+    always = {label: path for path, label in files.items()}
     _package_files(
         name = name,
-        files = {label: path for path, label in files.items()},
+        files = select({
+            "//tools/build:aarch64": always,
+            "//conditions:default": union(always, {label: path for path, label in files_x86_64.items()}),
+        }),
         trees = trees,
     )
 

@@ -29,7 +29,8 @@ for entry; do
 done
 find "$tree" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 if [[ $kind == tar ]]; then
-  # Most of what is packed is machine code. The filter for it saves more than a higher preset, in a fifth of its time.
+  # Most of what is packed is machine code. The filter for it saves more than a higher preset, in a fifth of its time. It is
+  # x86-64's: one for AArch64 is too new for many systems.
   tar --format=gnu --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$tree" -cf - "$how" |
     xz --format=xz --threads=1 --x86 --lzma2=preset=1,dict=16MiB -c >"$output"
 else

@@ -31,6 +31,6 @@ apt -s --no-install-recommends install "$@" | sed -nE 's/^Inst ([^ ]+) \(([^ ]+)
   # In a file's name, apt writes the colon of a version as %3a.
   for file in "$cache/archives/${package//:/%3a}"_{arm64,all}.deb; do
     [[ ! -e $file ]] || dpkg-deb --fsys-tarfile "$file" | tar -x --keep-directory-symlink --no-same-owner -C "$folder" --wildcards \
-      --exclude=./usr/share --exclude=./usr/*bin --exclude=./var --exclude=./etc --exclude=*/libLLVM[A-Z]*.a --exclude=*/python3*
+      --exclude=./usr/share --exclude=./usr/*bin --exclude=./var --exclude=./etc --exclude=*/python3*
   done
 done
