@@ -103,13 +103,12 @@ class NaiveGradWeight : public PreparedOp {
 
 // The same by matrix products: for some places at a time, the gradient's elements times what the taps read there. Their
 // sums are added in float64. Each piece of work has some channels of the input.
-template <typename T>
 class GemmGradWeight : public PreparedOp {
  public:
-  GemmGradWeight(OperandShape grad, OperandShape in, OperandShape w, ConvParams p)
-      : w_(std::move(w)), swapped_(p.transposed), p_(std::move(p)) {
-    big_ = swapped_ ? std::move(grad) : std::move(in);
-    small_ = swapped_ ? std::move(in) : std::move(grad);
+  // For float32 and float64.
+  __attribute__((noinline)) GemmGradWeight(const OperandShape& grad, const OperandShape& in, const OperandShape& w,
+                                           const ConvParams& p)
+      : w_(w), swapped_(p.transposed), p_(p), big_(swapped_ ? grad : in), small_(swapped_ ? in : grad) {
     p_.transposed = false;  // a tap reads the larger side
     for (int d = 0; d < p_.spatial; ++d) taps_ *= w_.sizes[2 + d], places_ *= small_.sizes[2 + d];
     constexpr int64_t kRows = 64;  // of a piece of work, if there are so many
@@ -119,17 +118,24 @@ class GemmGradWeight : public PreparedOp {
   absl::Status Run(const LibraryContext& context, absl::Span<char* const> inputs,
                    absl::Span<char* const> outputs) const override {
     const int64_t steps = (w_.sizes[1] + step_ - 1) / step_;
+    const char *big = inputs[swapped_ ? 0 : 1], *small = inputs[swapped_ ? 1 : 0];
     context.For(p_.groups * steps, [&](int64_t i) {
-      Channels(reinterpret_cast<const T*>(inputs[swapped_ ? 0 : 1]),
-               reinterpret_cast<const T*>(inputs[swapped_ ? 1 : 0]), i / steps, i % steps * step_,
-               reinterpret_cast<T*>(outputs[0]));
+      const int64_t group = i / steps, first = i % steps * step_;
+      if (w_.dtype == DType::kFloat64) {
+        Channels(reinterpret_cast<const double*>(big), reinterpret_cast<const double*>(small), group, first,
+                 reinterpret_cast<double*>(outputs[0]));
+      } else {
+        Channels(reinterpret_cast<const float*>(big), reinterpret_cast<const float*>(small), group, first,
+                 reinterpret_cast<float*>(outputs[0]));
+      }
     });
     return absl::OkStatus();
   }
 
  private:
   // Computes the gradients of the weights that read channels [first, first + step_) of a group.
-  void Channels(const T* big, const T* small, int64_t group, int64_t first, T* out) const {
+  template <typename T>
+  __attribute__((noinline)) void Channels(const T* big, const T* small, int64_t group, int64_t first, T* out) const {
     const int64_t channels = std::min(step_, w_.sizes[1] - first), columns = channels * taps_;
     const int64_t rows = w_.sizes[0] / p_.groups, cells = rows * columns;
     constexpr int64_t kItem = sizeof(T);
@@ -270,12 +276,9 @@ MakeResult MakeConvolutionBackward(const LibraryRequest& r, PackedWeights* packe
       return absl::InvalidArgumentError("convolution_backward: grad_weight does not fit");
     if (grad.NumElements() > 0 && in.NumElements() > 0 && w.NumElements() > 0) {
       op->grad_weight_ = DnnlGradWeight::Make(grad, in, r.outputs[1], p);
-      if (op->grad_weight_ == nullptr && !HasOnednn()) {
-        if (w.dtype == DType::kFloat32)
-          op->grad_weight_ = std::make_unique<GemmGradWeight<float>>(grad, in, r.outputs[1], p);
-        if (w.dtype == DType::kFloat64)
-          op->grad_weight_ = std::make_unique<GemmGradWeight<double>>(grad, in, r.outputs[1], p);
-      }
+      const bool computed = w.dtype == DType::kFloat32 || w.dtype == DType::kFloat64;
+      if (op->grad_weight_ == nullptr && !HasOnednn() && computed)
+        op->grad_weight_ = std::make_unique<GemmGradWeight>(grad, in, r.outputs[1], p);
     }
     if (op->grad_weight_ == nullptr) op->grad_weight_ = std::make_unique<NaiveGradWeight>(grad, in, r.outputs[1], p);
   }

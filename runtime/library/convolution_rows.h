@@ -33,8 +33,8 @@ inline void ListPlaces(const OperandShape& out, int64_t first, absl::Span<Place>
 // Writes for each tap of `weight` and each of `channels` channels, from the first at `source` on, a row: what the places
 // read, 0 outside of `in`. There are at most kMostPlaces places.
 template <typename T>
-void GatherRows(const ConvParams& p, const OperandShape& in, const OperandShape& weight, int64_t channels,
-                const T* source, absl::Span<const Place> places, T* to) {
+__attribute__((noinline)) void GatherRows(const ConvParams& p, const OperandShape& in, const OperandShape& weight,
+                                          int64_t channels, const T* source, absl::Span<const Place> places, T* to) {
   // Some places in order that read elements at equal distances, or nothing.
   struct Stretch {
     int64_t count, from, step;  // `from` is -1 if they read nothing

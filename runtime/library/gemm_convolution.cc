@@ -22,8 +22,8 @@ namespace {
 template <typename T>
 class GemmConvolution : public PreparedOp {
  public:
-  GemmConvolution(const LibraryRequest& r, ConvParams p)
-      : p_(std::move(p)), in_(r.inputs[0]), w_(r.inputs[1]), out_(r.outputs[0]) {
+  __attribute__((noinline)) GemmConvolution(const LibraryRequest& r, const ConvParams& p)
+      : p_(p), in_(r.inputs[0]), w_(r.inputs[1]), out_(r.outputs[0]) {
     if (r.inputs.size() > 2) bias_ = r.inputs[2];
     bool unit = !p_.transposed;
     for (int d = 0; d < p_.spatial; ++d) {
@@ -87,7 +87,7 @@ class GemmConvolution : public PreparedOp {
   }
 
   // [output channel][tap][input channel of the group], and for channels that are last the panels of a group's transpose.
-  void PackWeights(const T* w, T* to) const {
+  __attribute__((noinline)) void PackWeights(const T* w, T* to) const {
     if constexpr (std::is_same_v<T, float>) {
       if (channels_last_) {
         float* rows = reinterpret_cast<float*>(Scratch::Get(ScratchUse::kDestination, out_per_group_ * depth_ * 4));
@@ -100,7 +100,7 @@ class GemmConvolution : public PreparedOp {
     }
     PackRows(w, 0, out_.sizes[1], to);
   }
-  void PackRows(const T* w, int64_t begin, int64_t end, T* to) const {
+  __attribute__((noinline)) void PackRows(const T* w, int64_t begin, int64_t end, T* to) const {
     for (int64_t oc = begin; oc < end; ++oc) {
       const int64_t group = oc / out_per_group_;
       Place k = {};
