@@ -22,10 +22,13 @@
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/TargetSelect.h"
+#include "smelt/codegen/cuda_library.h"
 #include "smelt/codegen/cuda_schedule.h"
 #include "smelt/codegen/lower_cuda.h"
 #include "smelt/core/base/check.h"
+#include "smelt/core/tensor/float16.h"
 #include "smelt/schema/cuda_launch.h"
+#include "smelt/schema/library_kernels.h"
 
 // Continues on the stack `to`, where it was left, and stores this stack's place in *from. (swapcontext asks the system
 // for the signal mask each time, which would be most of the emulation's time.)
@@ -251,6 +254,29 @@ class Block {
   static int32_t ShuffleIndex(int32_t mask, int32_t value, int32_t lane, int32_t) {
     return current_->Shuffle(mask, value, lane);
   }
+  // mma.sync.m16n8k16: `in` has four words of a, two of b and four sums of this thread.
+  static void Mma(const uint32_t* in, float* out, int32_t is_bfloat) {
+    Block& b = *current_;
+    const int t = b.thread_, first = t - t % kCudaWarp, lane = t % kCudaWarp;
+    std::memcpy(b.fibers_[t].fragment, in, sizeof b.fibers_[t].fragment);
+    b.Meet(0);
+    // The half of a pair, from the lane that has it.
+    const auto half = [&](int of_lane, int word, int part) {
+      const auto bits = static_cast<uint16_t>(b.fibers_[first + of_lane].fragment[word] >> (16 * part));
+      return is_bfloat ? BFloat16ToFloat(bits) : HalfToFloat(bits);
+    };
+    for (int e = 0; e < 4; ++e) {
+      const int row = lane / 4, column = lane % 4 * 2 + e % 2;
+      float sum;
+      std::memcpy(&sum, &in[6 + e], sizeof sum);
+      for (int k = 0; k < 16; ++k) {
+        sum += half(row * 4 + k % 8 / 2, e / 2 + k / 8 * 2, k % 2) * half(column * 4 + k % 8 / 2, 4 + k / 8, k % 2);
+      }
+      out[e] = sum;
+    }
+    // Nobody may bring new words before all have read.
+    b.Meet(0);
+  }
   static uint16_t ToBFloat16(float x) {
     uint32_t bits;
     std::memcpy(&bits, &x, sizeof bits);
@@ -271,6 +297,7 @@ class Block {
     int32_t value = 0;
     int64_t met = 0;  // how often it came to a meeting of its warp
     int64_t warp_epoch = 0;
+    uint32_t fragment[10];  // that it brings to tensor cores
   };
 
   [[noreturn]] static void Enter() {
@@ -375,6 +402,38 @@ void RoundToBFloat16(llvm::Module& module) {
   }
 }
 
+// Replaces products on tensor cores by calls of Block::Mma, with operands and results in memory.
+void EmulateTensorCores(llvm::Module& module) {
+  llvm::LLVMContext& c = module.getContext();
+  llvm::IRBuilder<> b(c);
+  llvm::Type *pointer = b.getPtrTy(), *word = b.getInt32Ty();
+  const llvm::FunctionCallee mma = module.getOrInsertFunction(
+      "emulated.mma", llvm::FunctionType::get(b.getVoidTy(), {pointer, pointer, word}, false));
+  std::vector<llvm::CallInst*> all;
+  for (llvm::Function& f : module) {
+    for (llvm::BasicBlock& block : f) {
+      for (llvm::Instruction& in : block) {
+        auto* call = llvm::dyn_cast<llvm::CallInst>(&in);
+        if (call != nullptr && call->getCalledFunction()->getName().starts_with("llvm.nvvm.mma.")) all.push_back(call);
+      }
+    }
+  }
+  for (llvm::CallInst* call : all) {
+    b.SetInsertPoint(&*call->getFunction()->getEntryBlock().begin());
+    llvm::Value* in = b.CreateAlloca(llvm::ArrayType::get(word, call->arg_size()));
+    llvm::Value* out = b.CreateAlloca(call->getType());
+    b.SetInsertPoint(call);
+    for (unsigned k = 0; k < call->arg_size(); ++k) {
+      llvm::Value* at = b.CreateConstGEP1_32(word, in, k);
+      b.CreateStore(call->getArgOperand(k), at);
+    }
+    const bool is_bfloat = call->getCalledFunction()->getName().contains("bf16");
+    b.CreateCall(mma, {in, out, b.getInt32(is_bfloat)});
+    call->replaceAllUsesWith(b.CreateLoad(call->getType(), out));
+    call->eraseFromParent();
+  }
+}
+
 // Adds a function with the signature of a kernel for a CPU: it calls emulated.launch with `self`.
 void AddEntry(llvm::Module& module, const void* self) {
   llvm::LLVMContext& c = module.getContext();
@@ -462,6 +521,7 @@ const Symbol kSymbols[] = {
     {"emulated.nvvm.bar.warp.sync", AddressOf(&Block::WarpBarrier)},
     {"emulated.nvvm.shfl.sync.down.i32", AddressOf(&Block::ShuffleDown)},
     {"emulated.nvvm.shfl.sync.idx.i32", AddressOf(&Block::ShuffleIndex)},
+    {"emulated.mma", AddressOf(&Block::Mma)},
     {"emulated.bfloat16", AddressOf(&Block::ToBFloat16)},
     {"emulated.access", AddressOf(&Block::Access)},
     {"emulated.launch", AddressOf(&LaunchFromEntry)},
@@ -471,12 +531,15 @@ absl::Status FromLlvm(llvm::Error error) { return absl::InternalError(llvm::toSt
 
 class Emulation : public CudaEmulation {
  public:
-  absl::Status Init(const KernelSpec& spec, const CudaLimits& limits) {
+  using Lower = std::function<absl::StatusOr<std::unique_ptr<llvm::Module>>(llvm::LLVMContext&)>;
+
+  absl::Status Init(const Lower& lower, fb::CudaKernelT launch, int64_t num_words) {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
     auto context = std::make_unique<llvm::LLVMContext>();
-    auto module = LowerKernelForCuda(*context, spec, "kernel", limits);
+    auto module = lower(*context);
     if (!module.ok()) return module.status();
+    EmulateTensorCores(**module);
     // The machine's own registers and barriers become calls; nothing else changes.
     std::vector<llvm::Function*> functions;
     for (llvm::Function& f : **module) functions.push_back(&f);
@@ -507,8 +570,8 @@ class Emulation : public CudaEmulation {
     (*module)->setDataLayout(jit_->getDataLayout());
     if (auto e = jit_->addIRModule(llvm::orc::ThreadSafeModule(*std::move(module), std::move(context))))
       return FromLlvm(std::move(e));
-    launch_ = CudaLaunchFor(spec, "kernel", limits);
-    num_words_ = spec.num_words();
+    launch_ = std::move(launch);
+    num_words_ = num_words;
     for (const auto& stage : launch_.stages) {
       auto address = jit_->lookup(stage->entry);
       if (!address) return FromLlvm(address.takeError());
@@ -564,7 +627,18 @@ class Emulation : public CudaEmulation {
 
 absl::StatusOr<std::unique_ptr<CudaEmulation>> CudaEmulation::Create(const KernelSpec& spec, const CudaLimits& limits) {
   auto out = std::make_unique<Emulation>();
-  const absl::Status status = out->Init(spec, limits);
+  const absl::Status status =
+      out->Init([&](llvm::LLVMContext& c) { return LowerKernelForCuda(c, spec, "kernel", limits); },
+                CudaLaunchFor(spec, "kernel", limits), spec.num_words());
+  if (!status.ok()) return status;
+  return std::unique_ptr<CudaEmulation>(std::move(out));
+}
+
+absl::StatusOr<std::unique_ptr<CudaEmulation>> CudaEmulation::CreateLibrary(const LibraryKernel& kernel,
+                                                                            int capability) {
+  auto out = std::make_unique<Emulation>();
+  const absl::Status status = out->Init([&](llvm::LLVMContext& c) { return LowerLibraryKernel(c, kernel, capability); },
+                                        kernel.Launch(), kernel.NumWords());
   if (!status.ok()) return status;
   return std::unique_ptr<CudaEmulation>(std::move(out));
 }

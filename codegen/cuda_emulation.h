@@ -4,6 +4,8 @@
 //   kernel->Launch(/*grid=*/2, words, begin, end, &status);
 //   EXPECT_EQ(kernel->race(), "");
 //
+// Tensor cores add in float32, in the order of the inner dim; those of a GPU keep a few bits less of small terms.
+//
 // The IR is the same as for NVPTX, before libdevice is linked. Functions of the C library replace libdevice's, and the
 // threads of a block are fibers. They run in lockstep: no thread passes a memory access before all runnable threads
 // have reached one. Blocks run one after the other. Each byte records which threads have read and written it since the
@@ -23,9 +25,13 @@
 
 namespace smelt {
 
+struct LibraryKernel;
+
 class CudaEmulation {
  public:
   static absl::StatusOr<std::unique_ptr<CudaEmulation>> Create(const KernelSpec& spec, const CudaLimits& limits = {});
+  // The same for a kernel of schema/library_kernels.h, emitted for a compute capability.
+  static absl::StatusOr<std::unique_ptr<CudaEmulation>> CreateLibrary(const LibraryKernel& kernel, int capability);
   virtual ~CudaEmulation() = default;
   // Launches all stages of the kernel as <<<grid, kCudaBlock>>>, with a workspace of their own. A barrier or shuffle
   // that not all threads reach is a CHECK failure. Launches from several threads run one after the other.

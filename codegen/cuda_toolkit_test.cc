@@ -16,6 +16,8 @@
 #include "smelt/codegen/kernel_record.h"
 #include "smelt/codegen/kernel_testing.h"
 #include "smelt/codegen/llvm_cuda.h"
+#include "smelt/schema/library_kernels.h"
+#include "smelt/schema/library_words.h"
 
 namespace smelt {
 namespace {
@@ -107,6 +109,66 @@ TEST(CudaToolkitTest, ACubinIsAssembledOnceAndThenComesFromTheCache) {
   // Text that ptxas refuses is not kept.
   EXPECT_FALSE(assemble("no PTX").ok());
   EXPECT_EQ(store->records.size(), 2);
+}
+
+std::vector<LibraryKernel> EveryLibraryKernel() {
+  const DType f32 = DType::kFloat32, bf16 = DType::kBFloat16, f16 = DType::kFloat16, i64 = DType::kInt64;
+  return {{kProductKernel, {f32, f32}},
+          {kWideProductKernel, {f32, f32}},
+          {kProductKernel, {bf16, bf16}},
+          {kWideProductKernel, {f16, f32}},
+          {kProductKernel, {DType::kInt8, DType::kInt32}},
+          {kWideConvolutionKernel, {f32, f32}},
+          {kAttentionKernel, {f32, DType::kBool}},
+          {kOrderKernel, {f32}},
+          {kSearchKernel, {f32, f32, i64}},
+          {kNonzeroKernel, {DType::kBool}},
+          {kMaskedSelectKernel, {DType::kInt32}},
+          {kCopyKernel, {DType::kComplex128}},
+          {kUniformKernel, {f32}},
+          {kNormalKernel, {bf16}},
+          {kBernoulliKernel, {DType::kBool}},
+          {kRandintKernel, {i64}},
+          {kExponentialKernel, {DType::kFloat64}}};
+}
+
+int CountOf(absl::string_view text, absl::string_view what) {
+  int count = 0;
+  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
+TEST(CudaToolkitTest, PtxasTakesEveryLibraryKernel) {
+  for (const Target target : {Target::kSm75, Target::kSm90}) {
+    std::vector<KernelObject> objects;
+    for (const LibraryKernel& kernel : EveryLibraryKernel()) {
+      auto object = CompileLibraryKernel(kernel, target);
+      ASSERT_TRUE(object.ok()) << kernel.Entry() << ": " << object.status();
+      objects.push_back(*std::move(object));
+    }
+    std::vector<const KernelObject*> pointers;
+    for (const KernelObject& o : objects) pointers.push_back(&o);
+    auto image = LinkCudaImage(pointers, RunPtxas);
+    ASSERT_TRUE(image.ok()) << Name(target) << ": " << image.status();
+    EXPECT_TRUE(image->is_cubin);
+  }
+}
+
+// The inner loop of a step is straight code: the multiply-adds of all elements of a thread, and vectors from shared
+// memory.
+TEST(CudaToolkitTest, ProductsMultiplyVectorsFromSharedMemory) {
+  const LibraryKernel floats = {kProductKernel, {DType::kFloat32, DType::kFloat32}};
+  const std::string ptx = CompileLibraryKernel(floats, Target::kSm90)->bytes;
+  EXPECT_EQ(CountOf(ptx, "fma.rn.f32"), 256);   // 16 elements, 16 steps
+  EXPECT_EQ(CountOf(ptx, "ld.shared.v4"), 32);  // two for each step
+  EXPECT_GE(CountOf(ptx, "ld.global.v4"), 2);   // a unit of each operand
+  EXPECT_EQ(CountOf(ptx, "ld.local"), 0);
+  const LibraryKernel halves = {kWideProductKernel, {DType::kBFloat16, DType::kBFloat16}};
+  const std::string mma = CompileLibraryKernel(halves, Target::kSm90)->bytes;
+  EXPECT_EQ(CountOf(mma, "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"), 32);
+  EXPECT_EQ(CountOf(mma, "ld.local"), 0);
+  // Before sm_80 they are multiplied as float32.
+  EXPECT_EQ(CountOf(CompileLibraryKernel(halves, Target::kSm75)->bytes, "mma.sync"), 0);
 }
 
 TEST(CudaToolkitTest, PtxasTakesEveryRandomKernel) {

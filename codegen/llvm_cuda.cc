@@ -26,6 +26,7 @@
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Triple.h"
 #include "llvm/Transforms/IPO/Internalize.h"
+#include "smelt/codegen/cuda_library.h"
 #include "smelt/codegen/cuda_tools.h"
 #include "smelt/codegen/emit_file.h"
 #include "smelt/codegen/llvm_memory.h"
@@ -146,21 +147,40 @@ void Optimize(llvm::Module& module, llvm::TargetMachine* machine) {
 
 }  // namespace
 
-absl::StatusOr<std::string> CompileToPtx(const KernelSpec& spec, Target target, const std::string& symbol) {
-  SMELT_RETURN_IF_ERROR(VerifyKernelSpec(spec));
+namespace {
+
+absl::StatusOr<std::string> ToPtx(llvm::Module& module, Target target, const std::string& symbol) {
   SMELT_ASSIGN_OR_RETURN(llvm::TargetMachine * machine, MachineFor(target));
-  llvm::LLVMContext context;
-  SMELT_ASSIGN_OR_RETURN(std::unique_ptr<llvm::Module> module, LowerKernelForCuda(context, spec, symbol));
-  module->setTargetTriple(machine->getTargetTriple());
-  module->setDataLayout(machine->createDataLayout());
+  module.setTargetTriple(machine->getTargetTriple());
+  module.setDataLayout(machine->createDataLayout());
   // Denormals are kept, as in PyTorch.
-  module->addModuleFlag(llvm::Module::Override, "nvvm-reflect-ftz", uint32_t{0});
-  SMELT_RETURN_IF_ERROR(LinkLibdevice(*module, target, symbol));
-  SMELT_RETURN_IF_ERROR(Check(*module));
-  Optimize(*module, machine);
+  module.addModuleFlag(llvm::Module::Override, "nvvm-reflect-ftz", uint32_t{0});
+  SMELT_RETURN_IF_ERROR(LinkLibdevice(module, target, symbol));
+  SMELT_RETURN_IF_ERROR(Check(module));
+  Optimize(module, machine);
   SMELT_ASSIGN_OR_RETURN(auto emitter,
                          FileEmitter::Create(*machine, llvm::CodeGenFileType::AssemblyFile, LlvmPasses::kAll));
-  return emitter->Emit(*module);
+  return emitter->Emit(module);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> CompileToPtx(const KernelSpec& spec, Target target, const std::string& symbol) {
+  SMELT_RETURN_IF_ERROR(VerifyKernelSpec(spec));
+  llvm::LLVMContext context;
+  SMELT_ASSIGN_OR_RETURN(std::unique_ptr<llvm::Module> module, LowerKernelForCuda(context, spec, symbol));
+  return ToPtx(*module, target, symbol);
+}
+
+absl::StatusOr<KernelObject> CompileLibraryKernel(const LibraryKernel& kernel, Target target) {
+  llvm::LLVMContext context;
+  SMELT_ASSIGN_OR_RETURN(std::unique_ptr<llvm::Module> module,
+                         LowerLibraryKernel(context, kernel, ComputeCapability(target)));
+  KernelObject out;
+  out.target = target;
+  out.symbol = kernel.Entry();
+  SMELT_ASSIGN_OR_RETURN(out.bytes, ToPtx(*module, target, out.symbol));
+  return out;
 }
 
 absl::StatusOr<std::string> PrintCudaIr(const KernelSpec& spec, const std::string& symbol) {

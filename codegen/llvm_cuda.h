@@ -10,12 +10,16 @@
 #include "smelt/codegen/compiler.h"
 #include "smelt/codegen/target.h"
 #include "smelt/fuser/kernel_spec.h"
+#include "smelt/schema/library_kernels.h"
 
 namespace smelt {
 
 // Returns PTX with libdevice's functions inlined. Unimplemented, with the reason, if the kernel needs libdevice and it
 // is not found.
 absl::StatusOr<std::string> CompileToPtx(const KernelSpec& spec, Target target, const std::string& symbol);
+
+// Returns PTX of a library kernel (schema/library_kernels.h), as an object whose symbol is the kernel's entry.
+absl::StatusOr<KernelObject> CompileLibraryKernel(const LibraryKernel& kernel, Target target);
 
 // Returns the module before libdevice is linked, as text, which the emulation runs.
 absl::StatusOr<std::string> PrintCudaIr(const KernelSpec& spec, const std::string& symbol);

@@ -1,0 +1,62 @@
+// The function of a library kernel while it is emitted, and the functions that emit them. Internal to cuda_library.h.
+#ifndef SMELT_CODEGEN_CUDA_LIBRARY_FUNCTION_H_
+#define SMELT_CODEGEN_CUDA_LIBRARY_FUNCTION_H_
+
+#include <functional>
+#include <vector>
+
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/Module.h"
+#include "smelt/codegen/cuda_function.h"
+#include "smelt/codegen/cuda_term.h"
+#include "smelt/fuser/kernel_spec.h"
+#include "smelt/schema/library_kernels.h"
+
+namespace smelt {
+
+class CudaLibraryFunction {
+  using Type = llvm::Type;
+  using Value = llvm::Value;
+
+ public:
+  CudaLibraryFunction(llvm::Module& module, const LibraryKernel& kernel);
+
+  llvm::IRBuilder<>& b() { return f_.b(); }
+  CudaFunction& f() { return f_; }
+  ScalarEmitter& scalar() { return f_.scalar(); }
+
+  Value* Arg(int n) const { return f_.Scalar(n); }
+  Value* DoubleArg(int n) { return b().CreateBitCast(Arg(n), b().getDoubleTy()); }
+  Value* Emit(const Term& t) { return t.Emit(b()); }
+  // for (i = from; i < to; i += step)
+  void For(const Term& from, const Term& to, const Term& step, const std::function<void(Value*)>& body);
+  void If(const Term& condition, const std::function<void()>& then) { f_.If(Emit(condition), then); }
+
+  // The address of element `at` of memory whose first element's address is a word's value.
+  Value* Address(Value* base, DType t, const Term& at);
+  // An element as it is computed with: float32 for halves, else of its dtype.
+  Value* Load(Value* address, DType t);
+  void Store(Value* value, Value* address, DType t);
+  Type* TypeOf(DType t) { return scalar().TypeOf(t); }
+  // The offset of element number `n`, in row-major order of kCopyRank sizes, for strides from word `strides` on.
+  std::vector<Value*> Offsets(Value* n, int sizes, const std::vector<int>& strides);
+
+  // Memory that the threads of a block share, of `count` elements, aligned to 16 bytes.
+  llvm::GlobalVariable* Shared(const char* suffix, Type* type, int count);
+
+ private:
+  llvm::Module& m_;
+  const KernelSpec words_;  // nothing but words
+  CudaFunction f_;
+};
+
+// Attention, cuda_attention.cc.
+void EmitAttention(CudaLibraryFunction& f, const LibraryKernel& kernel);
+// Orders, searches and choices, cuda_order.cc.
+void EmitOrder(CudaLibraryFunction& f, const LibraryKernel& kernel);
+// Products and convolutions, cuda_product.cc.
+void EmitProduct(llvm::Module& module, const LibraryKernel& kernel, int capability);
+
+}  // namespace smelt
+
+#endif  // SMELT_CODEGEN_CUDA_LIBRARY_FUNCTION_H_

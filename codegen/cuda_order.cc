@@ -1,0 +1,379 @@
+// Orders, searches and choices of elements on CUDA.
+//
+//   order         a block sorts a line of up to 2,048 elements in shared memory: pairs of a key, an unsigned number in the
+//                 values' order, and an index. A bitonic network of n log^2 n / 4 comparisons, which compares indices
+//                 where keys are equal, so that the order is stable. For a whole line of 2,048 elements a thread makes
+//                 264 exchanges between 66 barriers. Then the first elements are stored, or the one in the middle. Lines
+//                 may be sorted in place
+//   search        each thread finds one value by halving: log2(n) loads, one after the other
+//   nonzero,      one block takes 2,048 elements at a time: each thread counts those of its eight that are chosen, a scan
+//   masked_select in shared memory gives their places (16 barriers), and the block stores them. Elements keep their
+//                 order. It is one block: a million elements take 512 such rounds
+#include <utility>
+
+#include "llvm/IR/Intrinsics.h"
+#include "smelt/codegen/cuda_library_function.h"
+#include "smelt/codegen/cuda_schedule.h"
+#include "smelt/schema/library_words.h"
+
+namespace smelt {
+
+using llvm::AllocaInst;
+using llvm::Type;
+using llvm::Value;
+
+namespace {
+
+// ceil(log2(n)) of n > 0.
+Value* LogOf(CudaLibraryFunction& f, Value* n) {
+  llvm::IRBuilder<>& b = f.b();
+  Value* below = f.Emit(Term(n) - 1);
+  Value* zeros = b.CreateIntrinsic(llvm::Intrinsic::ctlz, {b.getInt64Ty()}, {below, b.getFalse()});
+  return f.Emit(Term(64) - zeros);
+}
+
+// The key of an element: keys are ordered as the values are, NaN above all numbers, and -0 equals 0.
+Value* KeyOf(CudaLibraryFunction& f, Value* v, DType t) {
+  llvm::IRBuilder<>& b = f.b();
+  if (!IsFloating(t)) {
+    Value* wide = f.scalar().Cast(v, t, DType::kInt64);
+    return IsSigned(t) ? b.CreateXor(wide, b.getInt64(uint64_t{1} << 63)) : wide;
+  }
+  const bool is_double = t == DType::kFloat64;
+  Type* bits_type = is_double ? b.getInt64Ty() : b.getInt32Ty();
+  const uint64_t sign = uint64_t{1} << (is_double ? 63 : 31);
+  Value* zero = llvm::Constant::getNullValue(v->getType());
+  Value* is_zero = b.CreateFCmpOEQ(v, zero);
+  Value* number = b.CreateSelect(is_zero, zero, v);
+  Value* bits = b.CreateBitCast(number, bits_type);
+  Value* is_negative = b.CreateICmpSLT(bits, llvm::ConstantInt::get(bits_type, 0));
+  Value* inverted = b.CreateNot(bits);
+  Value* raised = b.CreateXor(bits, llvm::ConstantInt::get(bits_type, sign));
+  Value* key = b.CreateSelect(is_negative, inverted, raised);
+  Value* is_nan = b.CreateFCmpUNO(v, v);
+  key = b.CreateSelect(is_nan, llvm::Constant::getAllOnesValue(bits_type), key);
+  return b.CreateZExt(key, b.getInt64Ty());
+}
+uint64_t NanKey(DType t) {
+  if (!IsFloating(t)) return 0;
+  return t == DType::kFloat64 ? ~uint64_t{0} : 0xffffffff;
+}
+
+class OrderEmitter {
+ public:
+  OrderEmitter(CudaLibraryFunction& f, DType t) : f_(f), b_(f.b()), g_(f.f()), type_(t) {}
+
+  void Emit() {
+    keys_ = f_.Shared("_keys", b_.getInt64Ty(), kLongestLine);
+    indices_ = f_.Shared("_indices", b_.getInt32Ty(), kLongestLine);
+    first_nan_ = f_.Shared("_nan", b_.getInt64Ty(), 1);
+    length_ = f_.Arg(order_words::kLength);
+    Term lines = 1;
+    for (int d = 0; d < kCopyRank; ++d) lines = lines * f_.Arg(order_words::kLines + d);
+    f_.For(g_.block(), lines, g_.blocks(), [&](Value* line) { Line(line); });
+  }
+
+ private:
+  using W = order_words::Word;
+
+  Value* Key(const Term& i) { return At(keys_, b_.getInt64Ty(), i); }
+  Value* Index(const Term& i) { return At(indices_, b_.getInt32Ty(), i); }
+  Value* At(llvm::GlobalVariable* shared, Type* t, const Term& i) {
+    Value* at = f_.Emit(i);
+    return b_.CreateGEP(t, shared, {at});
+  }
+  Value* Load(Type* t, Value* at) {
+    return b_.CreateAlignedLoad(t, at, llvm::Align(t->getPrimitiveSizeInBits().getFixedValue() / 8));
+  }
+  void Store(Value* v, Value* at) {
+    b_.CreateAlignedStore(v, at, llvm::Align(v->getType()->getPrimitiveSizeInBits().getFixedValue() / 8));
+  }
+  Value* LoadIndex(const Term& i) {
+    Value* at = Index(i);
+    return b_.CreateZExt(Load(b_.getInt32Ty(), at), b_.getInt64Ty());
+  }
+  // for (i = thread; i < end; i += kCudaBlock)
+  void Each(const Term& end, const std::function<void(Value*)>& body) { f_.For(g_.thread(), end, kCudaBlock, body); }
+
+  void Line(Value* line) {
+    const std::vector<Value*> at = f_.Offsets(line, W::kLines, {W::kIn + 1, W::kValues + 1, W::kIndices + 1});
+    Value* const log = LogOf(f_, length_);
+    Value* const padded = f_.Emit(Term(1) << log);
+    const auto element = [&](Value* i) {
+      return f_.Address(f_.Arg(W::kIn), type_, Term(at[0]) + Term(i) * f_.Arg(W::kIn + 1 + kCopyRank));
+    };
+    Value* const flip = f_.Emit(Term(0) - f_.Arg(W::kDescending));
+    Each(padded, [&](Value* i) {
+      AllocaInst* key = g_.Variable(b_.getInt64Ty());
+      // What fills the line up comes after all elements: its index is larger.
+      b_.CreateStore(b_.getInt64(~uint64_t{0}), key);
+      f_.If(Term(i) < length_, [&] {
+        Value* address = element(i);
+        Value* k = KeyOf(f_, f_.Load(address, type_), type_);
+        b_.CreateStore(f_.Emit(Term(k) ^ flip), key);
+      });
+      Value* const whole = g_.Get(key);
+      Store(whole, Key(i));
+      Value* index = b_.CreateTrunc(i, b_.getInt32Ty());
+      Store(index, Index(i));
+    });
+    g_.Barrier();
+    f_.For(1, Term(log) + 1, 1, [&](Value* k) {
+      f_.For(0, k, 1, [&](Value* m) {
+        Exchange(padded, k, f_.Emit(Term(1) << (Term(k) - 1 - m)));
+        g_.Barrier();
+      });
+    });
+    NoteTies();
+    Value* const first = FirstOfResult();
+    // The elements themselves, before any is overwritten.
+    Value* const keep = f_.Arg(W::kKeep);
+    f_.If(Term(f_.Arg(W::kValues)) != 0, [&] {
+      Each(keep, [&](Value* i) {
+        Value* from = element(LoadIndex(Term(first) + i));
+        Type* bits = b_.getIntNTy(static_cast<unsigned>(8 * ItemSize(type_)));
+        Value* value = Load(bits, from);
+        Value* wide = b_.CreateZExt(value, b_.getInt64Ty());
+        Store(wide, Key(i));
+      });
+      g_.Barrier();
+      Each(keep, [&](Value* i) {
+        Value* key = Key(i);
+        Value* wide = Load(b_.getInt64Ty(), key);
+        Value* value = b_.CreateTrunc(wide, b_.getIntNTy(static_cast<unsigned>(8 * ItemSize(type_))));
+        Value* to = f_.Address(f_.Arg(W::kValues), type_, Term(at[1]) + Term(i) * f_.Arg(W::kValues + 1 + kCopyRank));
+        Store(value, to);
+      });
+    });
+    f_.If(Term(f_.Arg(W::kIndices)) != 0, [&] {
+      Each(keep, [&](Value* i) {
+        Value* index = LoadIndex(Term(first) + i);
+        Value* to =
+            f_.Address(f_.Arg(W::kIndices), DType::kInt64, Term(at[2]) + Term(i) * f_.Arg(W::kIndices + 1 + kCopyRank));
+        Store(index, to);
+      });
+    });
+    // The next line overwrites shared memory.
+    g_.Barrier();
+  }
+
+  // Orders the pairs of elements `apart`, ascending in every other group of 2^k.
+  void Exchange(Value* padded, Value* k, Value* apart) {
+    Each(Term(padded) / 2, [&](Value* p) {
+      Value* i = f_.Emit(Term(p) * 2 - (Term(p) & (Term(apart) - 1)));
+      Value* j = f_.Emit(Term(i) + apart);
+      Value *key_i = Key(i), *key_j = Key(j), *index_i = Index(i), *index_j = Index(j);
+      Value* ki = Load(b_.getInt64Ty(), key_i);
+      Value* kj = Load(b_.getInt64Ty(), key_j);
+      Value* ii = Load(b_.getInt32Ty(), index_i);
+      Value* ij = Load(b_.getInt32Ty(), index_j);
+      Value* is_above = b_.CreateICmpUGT(ki, kj);
+      Value* is_equal = b_.CreateICmpEQ(ki, kj);
+      Value* comes_later = b_.CreateICmpUGT(ii, ij);
+      Value* out_of_order = b_.CreateOr(is_above, b_.CreateAnd(is_equal, comes_later));
+      Value* descends = f_.Emit(((Term(i) >> k) & 1) != 0);
+      g_.If(b_.CreateXor(out_of_order, descends), [&] {
+        Store(kj, key_i);
+        Store(ki, key_j);
+        Store(ij, index_i);
+        Store(ii, index_j);
+      });
+    });
+  }
+
+  // Sets the flag if equal elements are among the first kTies, or the last of them equals the next one.
+  void NoteTies() {
+    Value* const ties = f_.Arg(W::kTies);
+    f_.If(Term(f_.Arg(W::kFlag)) != 0, [&] {
+      const Term end = Term::Min(Term(ties) + 1, length_);
+      f_.For(Term(f_.Arg(W::kFirstTie)) + g_.thread() + 1, end, kCudaBlock, [&](Value* i) {
+        Value* before = Load(b_.getInt64Ty(), Key(Term(i) - 1));
+        Value* key = Load(b_.getInt64Ty(), Key(i));
+        f_.If(Term(before) == key, [&] { Store(b_.getInt64(1), f_.Address(f_.Arg(W::kFlag), DType::kInt64, 0)); });
+      });
+    });
+  }
+
+  // The place of the first result in the order.
+  Value* FirstOfResult() {
+    AllocaInst* first = g_.Variable(b_.getInt64Ty());
+    b_.CreateStore(f_.Arg(W::kFirst), first);
+    f_.If(Term(f_.Arg(W::kMedian)) != 0, [&] {
+      // NaN are the last.
+      f_.If(Term(g_.thread()) == 0, [&] { Store(length_, At(first_nan_, b_.getInt64Ty(), 0)); });
+      g_.Barrier();
+      if (const uint64_t nan = NanKey(type_); nan != 0) {
+        Each(length_, [&](Value* i) {
+          Value* is_nan = b_.CreateICmpEQ(Load(b_.getInt64Ty(), Key(i)), b_.getInt64(nan));
+          Value* has_before = f_.Emit(Term(i) != 0);
+          Value* before = Load(b_.getInt64Ty(), Key(Term::Select(has_before, Term(i) - 1, 0)));
+          Value* follows = b_.CreateAnd(has_before, b_.CreateICmpEQ(before, b_.getInt64(nan)));
+          g_.If(b_.CreateAnd(is_nan, b_.CreateNot(follows)), [&] { Store(i, At(first_nan_, b_.getInt64Ty(), 0)); });
+        });
+      }
+      g_.Barrier();
+      Value* numbers = Load(b_.getInt64Ty(), At(first_nan_, b_.getInt64Ty(), 0));
+      // 1: a NaN is the median if there is one. 2: NaN are left out.
+      const Term middle = Term::Select(Term(numbers) == 0, 0, (Term(numbers) - 1) / 2);
+      const Term takes_nan = (Term(f_.Arg(W::kMedian)) == 1) & (Term(numbers) < length_);
+      b_.CreateStore(f_.Emit(Term::Select(takes_nan, numbers, middle)), first);
+      // Which of NaN alone is chosen is PyTorch's.
+      f_.If((Term(numbers) == 0) & (Term(f_.Arg(W::kMedian)) == 2) & (Term(f_.Arg(W::kFlag)) != 0),
+            [&] { Store(b_.getInt64(1), f_.Address(f_.Arg(W::kFlag), DType::kInt64, 0)); });
+    });
+    // All have read the keys, which give way to values.
+    g_.Barrier();
+    return g_.Get(first);
+  }
+
+  CudaLibraryFunction& f_;
+  llvm::IRBuilder<>& b_;
+  CudaFunction& g_;
+  const DType type_;
+  llvm::GlobalVariable *keys_ = nullptr, *indices_ = nullptr, *first_nan_ = nullptr;
+  Value* length_ = nullptr;
+};
+
+void ForEachOfThread(CudaLibraryFunction& f, int sizes, const std::function<void(Value*)>& body) {
+  Term elements = 1;
+  for (int d = 0; d < kCopyRank; ++d) elements = elements * f.Arg(sizes + d);
+  CudaFunction& g = f.f();
+  f.For(Term(g.block()) * kCudaBlock + g.thread(), elements, Term(g.blocks()) * kCudaBlock, body);
+}
+
+void EmitSearch(CudaLibraryFunction& f, const std::vector<DType>& types) {
+  using W = search_words::Word;
+  llvm::IRBuilder<>& b = f.b();
+  CudaFunction& g = f.f();
+  const bool is_real = IsFloating(types[0]) || IsFloating(types[1]);
+  const auto load = [&](Value* address, DType t) {
+    const DType loaded = IsHalf(t) ? DType::kFloat32 : t;
+    return f.scalar().Cast(f.Load(address, t), loaded, is_real ? DType::kFloat64 : DType::kInt64);
+  };
+  ForEachOfThread(f, W::kSizes, [&](Value* n) {
+    const std::vector<Value*> at = f.Offsets(n, W::kSizes, {W::kValues + 1, W::kSorted + 1, W::kOut + 1});
+    Value* const value = load(f.Address(f.Arg(W::kValues), types[1], at[0]), types[1]);
+    AllocaInst *low = g.Variable(b.getInt64Ty()), *high = g.Variable(b.getInt64Ty());
+    b.CreateStore(b.getInt64(0), low);
+    b.CreateStore(f.Arg(W::kLength), high);
+    // As many steps as halve any range to nothing.
+    Value* const steps = f.Emit(Term(LogOf(f, f.Emit(Term(f.Arg(W::kLength)) + 1))));
+    f.For(0, steps, 1, [&](Value*) {
+      Value* from = g.Get(low);
+      Value* to = g.Get(high);
+      f.If(Term(from) < to, [&] {
+        Value* middle = f.Emit(Term(from) + (Term(to) - from) / 2);
+        Value* address =
+            f.Address(f.Arg(W::kSorted), types[0], Term(at[1]) + Term(middle) * f.Arg(W::kSorted + 1 + kCopyRank));
+        Value* boundary = load(address, types[0]);
+        // A comparison with NaN is false.
+        Value* is_above = is_real ? b.CreateFCmpOGT(boundary, value) : b.CreateICmpSGT(boundary, value);
+        Value* reaches = is_real ? b.CreateFCmpOGE(boundary, value) : b.CreateICmpSGE(boundary, value);
+        Value* right = f.Emit(Term(f.Arg(W::kRight)) != 0);
+        Value* lies_before = b.CreateNot(b.CreateSelect(right, is_above, reaches));
+        b.CreateStore(f.Emit(Term::Select(lies_before, Term(middle) + 1, from)), low);
+        b.CreateStore(f.Emit(Term::Select(lies_before, to, middle)), high);
+      });
+    });
+    Value* place = f.scalar().Cast(g.Get(low), DType::kInt64, types[2]);
+    f.Store(place, f.Address(f.Arg(W::kOut), types[2], at[2]), types[2]);
+  });
+}
+
+// Stores what is chosen: the indices of nonzero elements, or elements where a mask holds.
+void EmitChoice(CudaLibraryFunction& f, const LibraryKernel& kernel) {
+  using W = choice_words::Word;
+  constexpr int kEach = 8;
+  const bool by_mask = kernel.base == kMaskedSelectKernel;
+  const DType flags = by_mask ? DType::kBool : kernel.types[0];
+  llvm::IRBuilder<>& b = f.b();
+  CudaFunction& g = f.f();
+  Type* const i64 = b.getInt64Ty();
+  llvm::GlobalVariable* const counts = f.Shared("_counts", i64, kCudaBlock);
+  const auto count_at = [&](const Term& t) {
+    Value* at = f.Emit(t);
+    return b.CreateGEP(i64, counts, {at});
+  };
+  const auto load_count = [&](const Term& t) {
+    Value* at = count_at(t);
+    return b.CreateAlignedLoad(i64, at, llvm::Align(8));
+  };
+  f.If(Term(g.block()) == 0, [&] {
+    Term size = 1;
+    for (int d = 0; d < kCopyRank; ++d) size = size * f.Arg(W::kSizes + d);
+    Value* const elements = f.Emit(size);
+    AllocaInst* const total = g.Variable(i64);
+    b.CreateStore(b.getInt64(0), total);
+    f.For(0, elements, kCudaBlock * kEach, [&](Value* base) {
+      Value* const first = f.Emit(Term(base) + Term(g.thread()) * kEach);
+      std::vector<Value*> chosen;
+      Term sum = 0;
+      for (int j = 0; j < kEach; ++j) {
+        Value* inside = f.Emit(Term(first) + j < elements);
+        Value* element = f.Emit(Term::Select(inside, Term(first) + j, 0));
+        Value* at = f.Offsets(element, W::kSizes, {W::kFlags + 1})[0];
+        Value* flag = f.Load(f.Address(f.Arg(W::kFlags), flags, at), flags);
+        Value* holds = f.scalar().Cast(flag, IsHalf(flags) ? DType::kFloat32 : flags, DType::kBool);
+        Value* is_chosen = b.CreateZExt(b.CreateAnd(inside, holds), i64);
+        chosen.push_back(is_chosen);
+        sum = sum + is_chosen;
+      }
+      Value* const count = f.Emit(sum);
+      b.CreateAlignedStore(count, count_at(g.thread()), llvm::Align(8));
+      g.Barrier();
+      for (int apart = 1; apart < kCudaBlock; apart *= 2) {
+        Value* has_one = f.Emit(Term(apart - 1) < g.thread());
+        Value* other = load_count(Term::Select(has_one, Term(g.thread()) - apart, 0));
+        Value* own = load_count(g.thread());
+        Value* both = f.Emit(Term(own) + Term::Select(has_one, other, 0));
+        g.Barrier();
+        b.CreateAlignedStore(both, count_at(g.thread()), llvm::Align(8));
+        g.Barrier();
+      }
+      Value* const before = g.Get(total);
+      Value* place = f.Emit(Term(before) + load_count(g.thread()) - count);
+      Value* const all = load_count(kCudaBlock - 1);
+      for (int j = 0; j < kEach; ++j) {
+        Value* const here = place;
+        f.If((Term(chosen[static_cast<size_t>(j)]) != 0) & (Term(here) < f.Arg(W::kCount)), [&] {
+          const Term to = Term(here) * f.Arg(W::kOut + 1);
+          Value* element = f.Emit(Term(first) + j);
+          if (by_mask) {
+            Value* at = f.Offsets(element, W::kSizes, {W::kFrom + 1})[0];
+            Value* value = f.Load(f.Address(f.Arg(W::kFrom), kernel.types[0], at), kernel.types[0]);
+            f.Store(value, f.Address(f.Arg(W::kOut), kernel.types[0], to), kernel.types[0]);
+            return;
+          }
+          // The last dims are the tensor's.
+          Value* rest = element;
+          for (int d = kCopyRank - 1; d >= 0; --d) {
+            Value* index = f.Emit(Term(rest) % f.Arg(W::kSizes + d));
+            rest = f.Emit(Term(rest) / f.Arg(W::kSizes + d));
+            const Term dim = Term(f.Arg(W::kRank)) - (kCopyRank - d);
+            f.If(Term(-1) < dim, [&] {
+              Value* address = f.Address(f.Arg(W::kOut), DType::kInt64, to + dim * f.Arg(W::kOut + 2));
+              f.Store(index, address, DType::kInt64);
+            });
+          }
+        });
+        place = f.Emit(Term(here) + chosen[static_cast<size_t>(j)]);
+      }
+      b.CreateStore(f.Emit(Term(before) + all), total);
+      g.Barrier();
+    });
+  });
+}
+
+}  // namespace
+
+void EmitOrder(CudaLibraryFunction& f, const LibraryKernel& kernel) {
+  if (kernel.base == kOrderKernel) {
+    OrderEmitter(f, kernel.types[0]).Emit();
+  } else if (kernel.base == kSearchKernel) {
+    EmitSearch(f, kernel.types);
+  } else {
+    EmitChoice(f, kernel);
+  }
+}
+
+}  // namespace smelt

@@ -1,0 +1,604 @@
+// Products of matrices and convolutions on CUDA: tiles in shared memory.
+//
+// A block of 256 threads computes a tile of the result, 64 x 64 or (`wide`) 128 x 128. It takes the inner dim in steps
+// of 16 (8 if wide), or of 32 on tensor cores. While it multiplies one step from shared memory, the next one is on its
+// way from global memory to registers; there is one barrier for each step. Each thread loads 16 bytes at once where an
+// operand is contiguous along one of its dims and aligned, else element by element, whatever the strides.
+//
+//   float32, float64, integers   each thread computes 4 x 4 (8 x 8) elements by fused multiply-add, in the order of the
+//                                inner dim: both sizes of tiles, and all grids, give the same bits. Integers wrap
+//   float16, bfloat16            from sm_80 on mma.sync.m16n8k16 with float32 sums, eight warps of 32 x 16 (64 x 32)
+//                                elements; before that as float32. Rounded once
+//
+// A convolution is the product of the taps that each place of the result sees, without a copy of them: rows are places,
+// columns are the channels of the result of a group, and the inner dim runs over taps and, inside, over the channels of
+// the group. A tap outside the input adds zeros. So few channels (3 of an image) fill a step badly, and separate
+// channels a tile: then the cost is that of the whole tile.
+//
+// The cost is 2 * rows * columns * inner of whole tiles. For each step, a thread of a float32 tile of 64 x 64 runs 256
+// FFMA, 32 LDS.128, 2 LDG.128 and 5 STS; of a wide one 512 FFMA, 32 LDS.128, 2 LDG.128 and 5 STS.
+#include <algorithm>
+#include <utility>
+
+#include "llvm/IR/Intrinsics.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
+#include "smelt/codegen/cuda_library_function.h"
+#include "smelt/codegen/cuda_schedule.h"
+#include "smelt/schema/library_kernels.h"
+#include "smelt/schema/library_words.h"
+
+namespace smelt {
+
+using llvm::AllocaInst;
+using llvm::Type;
+using llvm::Value;
+
+namespace {
+
+// The dtype in which products of `t` are added up.
+DType SumOf(DType t) {
+  if (IsHalf(t)) return DType::kFloat32;
+  return IsIntegral(t) && ItemSize(t) < 4 ? DType::kInt32 : t;
+}
+
+class ProductEmitter {
+ public:
+  ProductEmitter(llvm::Module& module, const LibraryKernel& kernel, int capability)
+      : c_(module.getContext()),
+        f_(module, kernel),
+        b_(f_.b()),
+        is_convolution_(kernel.base == kConvolutionKernel || kernel.base == kWideConvolutionKernel),
+        in_(kernel.types[0]),
+        out_(kernel.types[1]),
+        sum_(SumOf(in_)),
+        uses_mma_(IsHalf(in_) && capability >= 80),
+        side_(ProductTile(kernel)),
+        step_(uses_mma_      ? 32
+              : side_ == 128 ? 8
+                             : 16),
+        unit_(uses_mma_            ? 8
+              : ItemSize(in_) == 8 ? 2
+                                   : 4),
+        staged_(uses_mma_ ? b_.getInt16Ty() : f_.TypeOf(sum_)),
+        pitch_(uses_mma_ ? step_ + 8 : side_ + 4) {}
+
+  void Emit();
+
+ private:
+  // One of the two matrices that are multiplied. Its "rows" are rows of the result, or columns.
+  struct Operand {
+    const char* name;
+    Value* base = nullptr;  // the address of the batch's first element
+    Value* rows = nullptr;  // their number
+    Value* inner_stride = nullptr;
+    Value* inner_first = nullptr;  // adjacent threads take adjacent elements of the inner dim, not adjacent rows
+    Value* fast = nullptr;         // a unit is one aligned load, if all of it is inside
+    llvm::GlobalVariable* shared = nullptr;
+    // What this thread loads: units whose first is at (row, inner), in the tile.
+    Value *row = nullptr, *inner = nullptr;
+    // By state (see below): the row's place and whether there is such a row; for this step's tap.
+    std::vector<Value*> offset = {}, valid = {};
+    std::vector<std::vector<Value*>> at = {};  // of a convolution's input: the spatial place in the result
+    std::vector<AllocaInst*> staged = {};      // by unit and element: on the way to shared memory
+  };
+  // A thread needs the places of several rows: of one for each unit, or of one for each element of all units.
+  int Units() const { return side_ * step_ / kCudaBlock / unit_; }
+  int States() const { return std::max(Units(), unit_); }
+  // The distance of a thread's next unit.
+  int UnitRows() const { return kCudaBlock / (step_ / unit_); }
+  int UnitInner() const { return kCudaBlock / (side_ / unit_); }
+
+  void Sizes();
+  void Tile(Value* tile);
+  void PlaceThread(Operand& o);
+  void Strided(Operand& o, int address, Value* row_stride, const std::vector<Value*>& aligned);
+  void RowsOfProduct(Operand& o, Value* first_row, Value* row_stride);
+  void RowsOfInput(Operand& o, Value* first_row);
+  void PlaceTap(Operand& o);
+  void NextStep();
+  void LoadUnits(Operand& o);
+  void StoreUnits(Operand& o, Value* buffer);
+  Value* SharedAt(const Operand& o, const Term& buffer, const Term& row, const Term& inner);
+  void Multiply(Value* buffer);
+  void MultiplyByMma(Value* buffer);
+  void Results(Value* first_row, Value* first_column, Value* z);
+  void StoreResult(Value* sum, const Term& row, const Term& column);
+
+  Value* Arg(int n) const { return f_.Arg(n); }
+  Value* Emit(const Term& t) { return f_.Emit(t); }
+  Value* Get(AllocaInst* a) { return f_.f().Get(a); }
+  void Set(AllocaInst* a, const Term& t) {
+    Value* v = Emit(t);
+    b_.CreateStore(v, a);
+  }
+  Value* Zero(Type* t) { return llvm::Constant::getNullValue(t); }
+  bool sums_floats() const { return IsFloating(sum_); }
+
+  llvm::LLVMContext& c_;
+  CudaLibraryFunction f_;
+  llvm::IRBuilder<>& b_;
+  const bool is_convolution_;
+  const DType in_, out_, sum_;
+  const bool uses_mma_;
+  const int side_, step_, unit_;
+  Type* const staged_;
+  const int pitch_;
+
+  Value *rows_ = nullptr, *columns_ = nullptr, *inner_ = nullptr, *taps_ = nullptr;
+  Value *row_tiles_ = nullptr, *column_tiles_ = nullptr, *batches_ = nullptr;
+  Operand a_{"_a"}, w_{"_b"};
+  // Of the step that is loaded: the first element of the inner dim, and the tap.
+  AllocaInst* inner_at_ = nullptr;
+  AllocaInst* tap_[3] = {};
+  Value* tap_offset_ = nullptr;  // in the weight
+  std::vector<AllocaInst*> sums_;
+  Value *c_base_ = nullptr, *bias_base_ = nullptr;
+};
+
+void ProductEmitter::Sizes() {
+  if (is_convolution_) {
+    using namespace convolution_words;  // NOLINT
+    rows_ = Emit(Term(Arg(kImages)) * Arg(kOut) * Arg(kOut + 1) * Arg(kOut + 2));
+    columns_ = Arg(kOutChannels);
+    inner_ = Arg(kInChannels);
+    taps_ = Emit(Term(Arg(kTaps)) * Arg(kTaps + 1) * Arg(kTaps + 2));
+    batches_ = Arg(kGroups);
+  } else {
+    using namespace product_words;  // NOLINT
+    rows_ = Arg(kRows);
+    columns_ = Arg(kColumns);
+    inner_ = Arg(kInner);
+    taps_ = b_.getInt64(1);
+    batches_ = Emit(Term(Arg(kBatch)) * Arg(kBatch + 1) * Arg(kBatch + 2) * Arg(kBatch + 3));
+  }
+  row_tiles_ = Emit(Term::CeilDiv(rows_, side_));
+  column_tiles_ = Emit(Term::CeilDiv(columns_, side_));
+}
+
+void ProductEmitter::Emit() {
+  Sizes();
+  CudaFunction& g = f_.f();
+  for (Operand* o : {&a_, &w_}) {
+    o->shared = f_.Shared(o->name, staged_, 2 * pitch_ * (uses_mma_ ? side_ : step_));
+    for (int k = 0; k < Units() * unit_; ++k) {
+      o->staged.push_back(g.Variable(uses_mma_ ? b_.getInt16Ty() : f_.TypeOf(sum_)));
+    }
+  }
+  inner_at_ = g.Variable(b_.getInt64Ty());
+  for (AllocaInst*& t : tap_) t = g.Variable(b_.getInt64Ty());
+  for (int k = 0; k < side_ * side_ / kCudaBlock; ++k) sums_.push_back(g.Variable(f_.TypeOf(sum_)));
+  const Term tiles = Term(row_tiles_) * column_tiles_ * batches_;
+  f_.For(g.block(), tiles, g.blocks(), [&](Value* tile) { Tile(tile); });
+  b_.CreateRetVoid();
+}
+
+// The address of the operand, and how its units are loaded. All numbers of `aligned`, in elements, and the address are
+// multiples of a unit where units are single loads.
+void ProductEmitter::Strided(Operand& o, int address, Value* row_stride, const std::vector<Value*>& aligned) {
+  const Term inner_is_dense = Term(o.inner_stride) == 1;
+  const Term rows_are_dense = Term(row_stride) == 1;
+  o.inner_first = Emit(Term::Select(inner_is_dense, inner_is_dense, rows_are_dense == Term(b_.getFalse())));
+  Term any = Term(Arg(address)) & int64_t{unit_ * ItemSize(in_) - 1};
+  for (Value* v : aligned) any = any | (Term(v) & int64_t{unit_ - 1});
+  // The stride between units.
+  const Term across = Term::Select(o.inner_first, row_stride, o.inner_stride);
+  any = any | (across & int64_t{unit_ - 1});
+  const bool may_take_rows = !is_convolution_ || &o == &w_;
+  Term dense = inner_is_dense;
+  if (may_take_rows) dense = inner_is_dense | rows_are_dense;
+  o.fast = Emit((any == 0) & dense);
+}
+
+void ProductEmitter::PlaceThread(Operand& o) {
+  Value* const t = f_.f().thread();
+  const int inner_units = step_ / unit_, row_units = side_ / unit_;
+  o.row = Emit(Term::Select(o.inner_first, Term(t) / inner_units, Term(t) % row_units * unit_));
+  o.inner = Emit(Term::Select(o.inner_first, Term(t) % inner_units * unit_, Term(t) / row_units));
+}
+
+void ProductEmitter::RowsOfProduct(Operand& o, Value* first_row, Value* row_stride) {
+  o.offset.clear(), o.valid.clear();
+  for (int s = 0; s < States(); ++s) {
+    const Term apart = Term::Select(o.inner_first, s * UnitRows(), s);
+    Value* row = Emit(Term(first_row) + o.row + apart);
+    o.offset.push_back(Emit(Term(row) * row_stride));
+    o.valid.push_back(Emit(Term(row) < o.rows));
+  }
+}
+
+// Rows are places of the result: image, and up to three spatial indices.
+void ProductEmitter::RowsOfInput(Operand& o, Value* first_row) {
+  using namespace convolution_words;  // NOLINT
+  o.offset.clear(), o.valid.clear(), o.at.clear();
+  for (int s = 0; s < States(); ++s) {
+    const Term apart = Term::Select(o.inner_first, s * UnitRows(), s);
+    Value* row = Emit(Term(first_row) + o.row + apart);
+    std::vector<Value*> at(3);
+    Value* rest = row;
+    for (int d = 2; d >= 0; --d) {
+      at[d] = Emit(Term(rest) % Arg(kOut + d));
+      rest = Emit(Term(rest) / Arg(kOut + d));
+    }
+    o.at.push_back(at);
+    o.offset.push_back(Emit(Term(rest) * Arg(kInput + 1)));
+    o.valid.push_back(Emit(Term(row) < o.rows));
+  }
+}
+
+// Moves the rows' places to those that the present tap reads.
+void ProductEmitter::PlaceTap(Operand& o) {
+  using namespace convolution_words;  // NOLINT
+  CudaFunction& g = f_.f();
+  Value* tap[3];
+  for (int d = 0; d < 3; ++d) tap[d] = Get(tap_[d]);
+  Term weight = 0;
+  for (int d = 0; d < 3; ++d) weight = weight + Term(tap[d]) * Arg(kWeight + 4 + d);
+  tap_offset_ = Emit(weight);
+  for (size_t s = 0; s < o.at.size(); ++s) {
+    for (int d = 0; d < 3; ++d) {
+      AllocaInst* place = g.Variable(b_.getInt64Ty());
+      g.IfElse(
+          Emit(Term(Arg(kTransposed)) == 0),
+          [&] {
+            Set(place, Term(o.at[s][d]) * Arg(kStride + d) - Arg(kPadding + d) + Term(tap[d]) * Arg(kDilation + d));
+          },
+          [&] {
+            Value* apart = Emit(Term(o.at[s][d]) + Arg(kPadding + d) - Term(tap[d]) * Arg(kDilation + d));
+            const Term is_reached = (Term(-1) < apart) & (Term(apart) % Arg(kStride + d) == 0);
+            Set(place, Term::Select(is_reached, Term(apart) / Arg(kStride + d), -1));
+          });
+      Value* at = Get(place);
+      o.valid[s] = Emit(Term(o.valid[s]) & (Term(-1) < at) & (Term(at) < Arg(kIn + d)));
+      o.offset[s] = Emit(Term(o.offset[s]) + Term(at) * Arg(kInput + 4 + d));
+    }
+  }
+}
+
+// Advances the step that is loaded next: inner dim, then the taps, the last one fastest.
+void ProductEmitter::NextStep() {
+  if (!is_convolution_) {
+    Set(inner_at_, Term(Get(inner_at_)) + step_);
+    return;
+  }
+  Value* next = Emit(Term(Get(inner_at_)) + step_);
+  Value* carry = Emit(Term(inner_) < (Term(next) + 1));
+  Set(inner_at_, Term::Select(carry, 0, next));
+  for (int d = 2; d >= 0; --d) {
+    Value* tap = Emit(Term::Select(carry, Term(Get(tap_[d])) + 1, Get(tap_[d])));
+    Value* is_over = Emit(Term(tap) == Arg(convolution_words::kTaps + d));
+    Set(tap_[d], Term::Select(is_over, 0, tap));
+    carry = is_over;
+  }
+}
+
+void ProductEmitter::LoadUnits(Operand& o) {
+  Value* const first = Get(inner_at_);
+  const std::vector<Value*> offset = o.offset, valid = o.valid;
+  if (is_convolution_ && &o == &a_) PlaceTap(o);
+  Type* const vector = llvm::FixedVectorType::get(f_.TypeOf(in_), static_cast<unsigned>(unit_));
+  CudaFunction& g = f_.f();
+  const auto stage = [&](int k, Value* v) {
+    if (!uses_mma_) {
+      if (IsHalf(in_)) v = f_.scalar().Cast(v, in_, DType::kFloat32);
+      if (v->getType() != f_.TypeOf(sum_)) v = f_.scalar().Cast(v, in_, sum_);
+    }
+    b_.CreateStore(v, o.staged[static_cast<size_t>(k)]);
+  };
+  for (int i = 0; i < Units(); ++i) {
+    Value* inner = Emit(Term(first) + o.inner + Term::Select(o.inner_first, 0, i * UnitInner()));
+    const auto place = [&](int j) {  // of element j
+      const Term row = Term::Select(o.inner_first, o.offset[static_cast<size_t>(i)], o.offset[static_cast<size_t>(j)]);
+      const Term along = Term(inner) + Term::Select(o.inner_first, j, 0);
+      Term at = row + along * o.inner_stride;
+      if (is_convolution_ && &o == &w_) at = at + tap_offset_;
+      return at;
+    };
+    const auto is_inside = [&](int j) {
+      const Term row = Term::Select(o.inner_first, o.valid[static_cast<size_t>(i)], o.valid[static_cast<size_t>(j)]);
+      const Term along = Term(inner) + Term::Select(o.inner_first, j, 0);
+      return row & (along < inner_);
+    };
+    g.IfElse(
+        Emit(Term(o.fast) & is_inside(unit_ - 1)),
+        [&] {
+          Value* address = f_.Address(o.base, in_, place(0));
+          Value* v = b_.CreateAlignedLoad(vector, address, llvm::Align(static_cast<uint64_t>(unit_ * ItemSize(in_))));
+          for (int j = 0; j < unit_; ++j) stage(i * unit_ + j, b_.CreateExtractElement(v, static_cast<uint64_t>(j)));
+        },
+        [&] {
+          // Outside, the first element of the operand is read in place of another, so that no load waits for a branch.
+          for (int j = 0; j < unit_; ++j) {
+            Value* inside = Emit(is_inside(j));
+            Value* address = f_.Address(o.base, in_, Term::Select(inside, place(j), 0));
+            Value* v = b_.CreateAlignedLoad(f_.TypeOf(in_), address, llvm::Align(static_cast<uint64_t>(ItemSize(in_))));
+            stage(i * unit_ + j, b_.CreateSelect(inside, v, Zero(v->getType())));
+          }
+        });
+  }
+  o.offset = offset;
+  o.valid = valid;
+}
+
+// Shared memory holds steps as [inner][row], for vectors of rows, or as [row][inner] for tensor cores.
+Value* ProductEmitter::SharedAt(const Operand& o, const Term& buffer, const Term& row, const Term& inner) {
+  const Term in_buffer = uses_mma_ ? row * pitch_ + inner : inner * pitch_ + row;
+  Value* at = Emit(buffer * (pitch_ * (uses_mma_ ? side_ : step_)) + in_buffer);
+  return b_.CreateGEP(staged_, o.shared, {at});
+}
+
+void ProductEmitter::StoreUnits(Operand& o, Value* buffer) {
+  const int bytes = static_cast<int>(staged_->getPrimitiveSizeInBits() / 8);
+  Type* const vector = llvm::FixedVectorType::get(staged_, static_cast<unsigned>(unit_));
+  for (int i = 0; i < Units(); ++i) {
+    std::vector<Value*> values;
+    for (int j = 0; j < unit_; ++j) values.push_back(Get(o.staged[static_cast<size_t>(i * unit_ + j)]));
+    const Term row = Term(o.row) + Term::Select(o.inner_first, i * UnitRows(), 0);
+    const Term inner = Term(o.inner) + Term::Select(o.inner_first, 0, i * UnitInner());
+    const auto together = [&] {
+      Value* v = llvm::PoisonValue::get(vector);
+      for (int j = 0; j < unit_; ++j) {
+        v = b_.CreateInsertElement(v, values[static_cast<size_t>(j)], static_cast<uint64_t>(j));
+      }
+      Value* at = SharedAt(o, buffer, row, inner);
+      b_.CreateAlignedStore(v, at, llvm::Align(static_cast<uint64_t>(std::min(16, unit_ * bytes))));
+    };
+    const auto apart = [&](bool along_inner) {
+      for (int j = 0; j < unit_; ++j) {
+        Value* at = along_inner ? SharedAt(o, buffer, row, inner + j) : SharedAt(o, buffer, row + j, inner);
+        b_.CreateAlignedStore(values[static_cast<size_t>(j)], at, llvm::Align(static_cast<uint64_t>(bytes)));
+      }
+    };
+    f_.f().IfElse(
+        o.inner_first, [&] { uses_mma_ ? together() : apart(true); }, [&] { uses_mma_ ? apart(false) : together(); });
+  }
+}
+
+void ProductEmitter::Multiply(Value* buffer) {
+  if (uses_mma_) return MultiplyByMma(buffer);
+  // Thread (y, x) of 16 x 16 has rows 4y to 4y + 3 of each 64, and columns likewise.
+  const int groups = side_ / 64;
+  Type* const four = llvm::FixedVectorType::get(staged_, 4);
+  const Term y = Term(f_.f().thread()) / 16, x = Term(f_.f().thread()) % 16;
+  for (int k = 0; k < step_; ++k) {
+    std::vector<Value*> rows, columns;
+    const auto load = [&](const Operand& o, const Term& first, std::vector<Value*>& out) {
+      for (int g = 0; g < groups; ++g) {
+        Value* at = SharedAt(o, buffer, first * 4 + 64 * g, k);
+        Value* v = b_.CreateAlignedLoad(four, at, llvm::Align(16));
+        for (uint64_t j = 0; j < 4; ++j) out.push_back(b_.CreateExtractElement(v, j));
+      }
+    };
+    load(a_, y, rows);
+    load(w_, x, columns);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      for (size_t j = 0; j < columns.size(); ++j) {
+        AllocaInst* sum = sums_[i * columns.size() + j];
+        Value* before = Get(sum);
+        Value* after;
+        if (sums_floats()) {
+          after = b_.CreateIntrinsic(llvm::Intrinsic::fma, {before->getType()}, {rows[i], columns[j], before});
+        } else {
+          after = b_.CreateAdd(before, b_.CreateMul(rows[i], columns[j]));
+        }
+        b_.CreateStore(after, sum);
+      }
+    }
+  }
+}
+
+// Warp (y, x) of 2 x 4 has half of the rows and a quarter of the columns, in pieces of 16 x 8. Lane 4g + q has, of a
+// piece, the elements (g, 2q), (g, 2q + 1), (g + 8, 2q) and (g + 8, 2q + 1).
+void ProductEmitter::MultiplyByMma(Value* buffer) {
+  const int row_pieces = side_ / 2 / 16, column_pieces = side_ / 4 / 8;
+  Value* const lane = Emit(Term(f_.f().thread()) % kCudaWarp);
+  Value* const warp = Emit(Term(f_.f().thread()) / kCudaWarp);
+  Value* const row = Emit(Term(warp) / 4 * (side_ / 2) + Term(lane) / 4);
+  Value* const column = Emit(Term(warp) % 4 * (side_ / 4) + Term(lane) / 4);
+  Value* const pair = Emit(Term(lane) % 4 * 2);
+  const bool is_bfloat = in_ == DType::kBFloat16;
+  Type* const piece = is_bfloat ? b_.getInt32Ty() : static_cast<Type*>(llvm::FixedVectorType::get(b_.getHalfTy(), 2));
+  const auto load = [&](const Operand& o, const Term& r, const Term& k) {
+    Value* at = SharedAt(o, buffer, r, k);
+    return b_.CreateAlignedLoad(piece, at, llvm::Align(4));
+  };
+  for (int k = 0; k < step_; k += 16) {
+    std::vector<std::vector<Value*>> rows, columns;
+    for (int i = 0; i < row_pieces; ++i) {
+      std::vector<Value*>& of = rows.emplace_back();
+      for (int part = 0; part < 4; ++part) {
+        of.push_back(load(a_, Term(row) + 16 * i + 8 * (part % 2), Term(pair) + k + 8 * (part / 2)));
+      }
+    }
+    for (int j = 0; j < column_pieces; ++j) {
+      std::vector<Value*>& of = columns.emplace_back();
+      for (int part = 0; part < 2; ++part) of.push_back(load(w_, Term(column) + 8 * j, Term(pair) + k + 8 * part));
+    }
+    for (int i = 0; i < row_pieces; ++i) {
+      for (int j = 0; j < column_pieces; ++j) {
+        std::vector<Value*> args = rows[static_cast<size_t>(i)];
+        const std::vector<Value*>& right = columns[static_cast<size_t>(j)];
+        args.insert(args.end(), right.begin(), right.end());
+        AllocaInst** const sums = &sums_[static_cast<size_t>((i * column_pieces + j) * 4)];
+        for (int e = 0; e < 4; ++e) args.push_back(Get(sums[e]));
+        Value* all = b_.CreateIntrinsic(is_bfloat ? llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16
+                                                  : llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32,
+                                        {}, args);
+        for (unsigned e = 0; e < 4; ++e) b_.CreateStore(b_.CreateExtractValue(all, e), sums[e]);
+      }
+    }
+  }
+}
+
+void ProductEmitter::Tile(Value* tile) {
+  CudaFunction& g = f_.f();
+  Value* const first_row = Emit(Term(tile) % row_tiles_ * side_);
+  Value* const rest = Emit(Term(tile) / row_tiles_);
+  Value* const first_column = Emit(Term(rest) % column_tiles_ * side_);
+  Value* const z = Emit(Term(rest) / column_tiles_);
+  a_.rows = rows_;
+  w_.rows = columns_;
+  if (is_convolution_) {
+    using namespace convolution_words;  // NOLINT
+    const auto words = [&](int from, int count) {
+      std::vector<Value*> out;
+      for (int k = 0; k < count; ++k) out.push_back(Arg(from + k));
+      return out;
+    };
+    a_.inner_stride = Arg(kInput + 2);
+    std::vector<Value*> input = words(kInput + 3, 4);
+    input.push_back(Arg(kInput + 1));
+    // Adjacent places of the result read adjacent elements where the last spatial dim is dense.
+    Strided(a_, kInput, Arg(kInput + 6), input);
+    a_.base = f_.Address(Arg(kInput), in_, Term(z) * Arg(kInput + 3));
+    w_.inner_stride = Arg(kWeight + 1);
+    Strided(w_, kWeight, Arg(kWeight + 2), words(kWeight + 3, 4));
+    w_.base = f_.Address(Arg(kWeight), in_, Term(z) * Arg(kWeight + 3));
+    PlaceThread(a_);
+    PlaceThread(w_);
+    RowsOfInput(a_, first_row);
+    RowsOfProduct(w_, first_column, Arg(kWeight + 2));
+  } else {
+    using namespace product_words;  // NOLINT
+    Value* index[4];
+    Value* left = z;
+    for (int d = 3; d >= 0; --d) {
+      index[d] = Emit(Term(left) % Arg(kBatch + d));
+      left = Emit(Term(left) / Arg(kBatch + d));
+    }
+    const auto batch = [&](int strides) {
+      Term at = 0;
+      for (int d = 0; d < 4; ++d) at = at + Term(index[d]) * Arg(strides + d);
+      return at;
+    };
+    const auto strides = [&](int from) {
+      return std::vector<Value*>{Arg(from), Arg(from + 1), Arg(from + 2), Arg(from + 3)};
+    };
+    a_.inner_stride = Arg(kA + 2);
+    Strided(a_, kA, Arg(kA + 1), strides(kA + 3));
+    a_.base = f_.Address(Arg(kA), in_, batch(kA + 3));
+    w_.inner_stride = Arg(kB + 1);
+    Strided(w_, kB, Arg(kB + 2), strides(kB + 3));
+    w_.base = f_.Address(Arg(kB), in_, batch(kB + 3));
+    c_base_ = f_.Address(Arg(kC), out_, batch(kC + 3));
+    bias_base_ = f_.Address(Arg(kBias), out_, batch(kBias + 3));
+    PlaceThread(a_);
+    PlaceThread(w_);
+    RowsOfProduct(a_, first_row, Arg(kA + 1));
+    RowsOfProduct(w_, first_column, Arg(kB + 2));
+  }
+  for (AllocaInst* sum : sums_) b_.CreateStore(Zero(sum->getAllocatedType()), sum);
+  Set(inner_at_, 0);
+  for (AllocaInst* t : tap_) Set(t, 0);
+  Value* const steps = Emit(Term(taps_) * Term::CeilDiv(inner_, step_));
+  const auto load = [&] {
+    LoadUnits(a_);
+    LoadUnits(w_);
+    NextStep();
+  };
+  const auto store = [&](Value* buffer) {
+    StoreUnits(a_, buffer);
+    StoreUnits(w_, buffer);
+  };
+  f_.If(Term(0) < steps, [&] {
+    load();
+    store(b_.getInt64(0));
+  });
+  g.Barrier();
+  f_.For(0, steps, 1, [&](Value* s) {
+    Value* const is_last = Emit(Term(s) + 1 == steps);
+    Value* const goes_on = b_.CreateNot(is_last);
+    g.If(goes_on, load);
+    Value* const buffer = Emit(Term(s) & 1);
+    Multiply(buffer);
+    Value* const other = Emit(Term(1) - buffer);
+    g.If(goes_on, [&] { store(other); });
+    g.Barrier();
+  });
+  Results(first_row, first_column, z);
+}
+
+void ProductEmitter::Results(Value* first_row, Value* first_column, Value* z) {
+  if (is_convolution_) {
+    using namespace convolution_words;  // NOLINT
+    c_base_ = f_.Address(Arg(kOutput), out_, Term(z) * Arg(kOutput + 3));
+    bias_base_ = f_.Address(Arg(kBias), out_, Term(z) * Arg(kBias + 2));
+  }
+  Value* const t = f_.f().thread();
+  if (!uses_mma_) {
+    const int each = side_ / 16;
+    for (int i = 0; i < each; ++i) {
+      Value* row = Emit(Term(first_row) + Term(t) / 16 * 4 + 64 * (i / 4) + i % 4);
+      for (int j = 0; j < each; ++j) {
+        StoreResult(Get(sums_[static_cast<size_t>(i * each + j)]), row,
+                    Term(first_column) + Term(t) % 16 * 4 + 64 * (j / 4) + j % 4);
+      }
+    }
+    return;
+  }
+  const int row_pieces = side_ / 2 / 16, column_pieces = side_ / 4 / 8;
+  Value* const row = Emit(Term(first_row) + Term(t) / 128 * (side_ / 2) + Term(t) % 32 / 4);
+  Value* const column = Emit(Term(first_column) + Term(t) / 32 % 4 * (side_ / 4) + Term(t) % 4 * 2);
+  for (int i = 0; i < row_pieces; ++i) {
+    for (int half = 0; half < 2; ++half) {
+      Value* at = Emit(Term(row) + 16 * i + 8 * half);
+      for (int j = 0; j < column_pieces; ++j) {
+        for (int e = 0; e < 2; ++e) {
+          AllocaInst* sum = sums_[static_cast<size_t>((i * column_pieces + j) * 4 + 2 * half + e)];
+          StoreResult(Get(sum), at, Term(column) + 8 * j + e);
+        }
+      }
+    }
+  }
+}
+
+void ProductEmitter::StoreResult(Value* sum, const Term& row_term, const Term& column_term) {
+  Value* const row = Emit(row_term);
+  Value* const column = Emit(column_term);
+  // Sums of integers are those of the result's dtype: they wrap.
+  const DType type = IsHalf(out_) ? DType::kFloat32 : out_;
+  const int bias_word = is_convolution_ ? static_cast<int>(convolution_words::kBias) : product_words::kBias;
+  f_.If((Term(row) < rows_) & (Term(column) < columns_), [&] {
+    AllocaInst* result = f_.f().Variable(f_.TypeOf(sum_));
+    Value* scaled = sum;
+    if (!is_convolution_) {
+      Value* alpha = f_.scalar().Cast(f_.DoubleArg(product_words::kAlpha), DType::kFloat64, sum_);
+      scaled = sums_floats() ? b_.CreateFMul(sum, alpha) : b_.CreateMul(sum, alpha);
+    }
+    b_.CreateStore(scaled, result);
+    f_.If(Term(Arg(bias_word)) != 0, [&] {
+      const Term at = is_convolution_ ? Term(column) * Arg(bias_word + 1)
+                                      : Term(row) * Arg(bias_word + 1) + Term(column) * Arg(bias_word + 2);
+      Value* address = f_.Address(bias_base_, out_, at);
+      Value* bias = f_.scalar().Cast(f_.Load(address, out_), type, sum_);
+      if (!is_convolution_) {
+        Value* beta = f_.scalar().Cast(f_.DoubleArg(product_words::kBeta), DType::kFloat64, sum_);
+        bias = sums_floats() ? b_.CreateFMul(bias, beta) : b_.CreateMul(bias, beta);
+      }
+      Value* before = Get(result);
+      b_.CreateStore(sums_floats() ? b_.CreateFAdd(before, bias) : b_.CreateAdd(before, bias), result);
+    });
+    Term at = 0;
+    if (is_convolution_) {
+      using namespace convolution_words;  // NOLINT
+      at = Term(column) * Arg(kOutput + 2);
+      Value* rest = row;
+      for (int d = 2; d >= 0; --d) {
+        at = at + Term(rest) % Arg(kOut + d) * Arg(kOutput + 4 + d);
+        rest = Emit(Term(rest) / Arg(kOut + d));
+      }
+      at = at + Term(rest) * Arg(kOutput + 1);
+    } else {
+      at = Term(row) * Arg(product_words::kC + 1) + Term(column) * Arg(product_words::kC + 2);
+    }
+    Value* address = f_.Address(c_base_, out_, at);
+    f_.Store(f_.scalar().Cast(Get(result), sum_, type), address, out_);
+  });
+}
+
+}  // namespace
+
+void EmitProduct(llvm::Module& module, const LibraryKernel& kernel, int capability) {
+  ProductEmitter(module, kernel, capability).Emit();
+}
+
+}  // namespace smelt

@@ -1,0 +1,220 @@
+#include "smelt/schema/library_kernels.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "smelt/schema/library_words.h"
+
+namespace smelt {
+namespace {
+
+struct Base {
+  const char* name;
+  int words;
+  int types;
+  bool (*takes)(absl::Span<const DType> types);
+};
+
+// Real numbers that are multiplied and added, with the dtypes of their sums.
+bool Multiplies(absl::Span<const DType> t) {
+  if (IsComplex(t[0]) || t[0] == DType::kBool) return false;
+  return t[0] == t[1] || (IsHalf(t[0]) && t[1] == DType::kFloat32) || (t[0] == DType::kInt8 && t[1] == DType::kInt32);
+}
+bool MultipliesFloats(absl::Span<const DType> t) {
+  return IsFloating(t[0]) && t[0] != DType::kFloat64 && Multiplies(t);
+}
+bool IsReal(absl::Span<const DType> t) { return !IsComplex(t[0]); }
+// One dtype for each size of an element.
+bool IsSize(absl::Span<const DType> t) {
+  return t[0] == DType::kUInt8 || t[0] == DType::kInt16 || t[0] == DType::kInt32 || t[0] == DType::kInt64 ||
+         t[0] == DType::kComplex128;
+}
+
+bool IsSearched(absl::Span<const DType> t) {
+  return !IsComplex(t[0]) && !IsComplex(t[1]) && (t[2] == DType::kInt64 || t[2] == DType::kInt32);
+}
+
+bool Attends(absl::Span<const DType> t) {
+  const auto fits = [](DType d) { return IsHalf(d) || d == DType::kFloat32; };
+  return fits(t[0]) && (fits(t[1]) || t[1] == DType::kBool);
+}
+
+constexpr Base kBases[] = {
+    {kProductKernel, product_words::kCount, 2, Multiplies},
+    {kWideProductKernel, product_words::kCount, 2, MultipliesFloats},
+    {kConvolutionKernel, convolution_words::kCount, 2, Multiplies},
+    {kWideConvolutionKernel, convolution_words::kCount, 2, MultipliesFloats},
+    {kCopyKernel, copy_words::kCount, 1, IsSize},
+    {kUniformKernel, random_words::kCount, 1, IsReal},
+    {kNormalKernel, random_words::kCount, 1, IsReal},
+    {kBernoulliKernel, random_words::kCount, 1, IsReal},
+    {kRandintKernel, random_words::kCount, 1, IsReal},
+    {kExponentialKernel, random_words::kCount, 1, IsReal},
+    {kAttentionKernel, attention_words::kCount, 2, Attends},
+    {kOrderKernel, order_words::kCount, 1, IsReal},
+    {kSearchKernel, search_words::kCount, 3, IsSearched},
+    {kNonzeroKernel, choice_words::kEnd, 1, IsReal},
+    {kMaskedSelectKernel, choice_words::kEnd, 1, IsSize},
+};
+
+const Base* Find(const LibraryKernel& k) {
+  for (const Base& b : kBases) {
+    if (k.base == b.name) return static_cast<int>(k.types.size()) == b.types && b.takes(k.types) ? &b : nullptr;
+  }
+  return nullptr;
+}
+
+// Collects the kernels of plans' steps.
+class Collector {
+ public:
+  void Bundle(const fb::BundleT& b) {
+    for (const auto& p : b.plans) {
+      for (const auto& block : p->blocks) {
+        for (const auto& step : block->steps) Step(*p, *step);
+      }
+      // Results may be copied to memory of the caller.
+      for (const auto& v : p->views) Add(CopyKernelFor(static_cast<DType>(v->dtype)));
+      if (p->eager == nullptr) continue;
+      for (const auto& call : p->eager->calls) Bundle(*call);
+    }
+    for (const auto& m : b.methods) Bundle(*m);
+  }
+  std::vector<LibraryKernel> Take() {
+    std::vector<LibraryKernel> out;
+    for (auto& [entry, k] : found_) out.push_back(std::move(k));
+    return out;
+  }
+
+ private:
+  void Add(const LibraryKernel& k) {
+    if (Find(k) != nullptr) found_.emplace(k.Entry(), k);
+  }
+  void Step(const fb::PlanT& p, const fb::StepT& step) {
+    const auto type = [&](int view) { return static_cast<DType>(p.views[view]->dtype); };
+    if (const fb::LibraryCallT* l = step.step.AsLibraryCall()) {
+      std::vector<std::optional<DType>> inputs, outputs;
+      for (int v : l->inputs) inputs.push_back(v < 0 ? std::nullopt : std::optional(type(v)));
+      for (int v : l->outputs) outputs.push_back(v < 0 ? std::nullopt : std::optional(type(v)));
+      for (const LibraryKernel& k : LibraryKernelsFor(l->op, inputs, outputs)) Add(k);
+    } else if (const fb::RandomT* r = step.step.AsRandom()) {
+      Add(RandomKernelFor(r->kind, type(r->out)));
+    }
+  }
+
+  std::map<std::string, LibraryKernel> found_;
+};
+
+}  // namespace
+
+std::string LibraryKernel::Entry() const {
+  std::string out = absl::StrCat("smelt_", base);
+  for (DType t : types) absl::StrAppend(&out, "_", Name(t));
+  return out;
+}
+
+int LibraryKernel::NumWords() const {
+  const Base* b = Find(*this);
+  return b == nullptr ? 0 : b->words;
+}
+
+int ProductTile(const LibraryKernel& kernel) {
+  return kernel.base == kWideProductKernel || kernel.base == kWideConvolutionKernel ? 128 : 64;
+}
+
+fb::CudaKernelT LibraryKernel::Launch() const {
+  constexpr int kThreads = 256;
+  fb::CudaKernelT out;
+  out.words_by_value = true;
+  auto stage = std::make_unique<fb::CudaStageT>();
+  stage->entry = Entry();
+  stage->threads = kThreads;
+  stage->items_per_block = 1;
+  if (base == kProductKernel || base == kWideProductKernel) {
+    using namespace product_words;  // NOLINT
+    const int tile = ProductTile(*this);
+    stage->factors = {fb::CudaFactor(kBatch, 4, 1), fb::CudaFactor(kRows, 1, tile), fb::CudaFactor(kColumns, 1, tile)};
+  } else if (base == kConvolutionKernel || base == kWideConvolutionKernel) {
+    using namespace convolution_words;  // NOLINT
+    const int tile = ProductTile(*this);
+    stage->factors = {fb::CudaFactor(kGroups, 1, 1), fb::CudaFactor(kImages, 4, tile),
+                      fb::CudaFactor(kOutChannels, 1, tile)};
+  } else if (base == kAttentionKernel) {
+    stage->factors = {fb::CudaFactor(attention_words::kHeads, 4, 1), fb::CudaFactor(attention_words::kQueries, 1, 64)};
+  } else if (base == kOrderKernel) {
+    stage->factors = {fb::CudaFactor(order_words::kLines, kCopyRank, 1)};
+  } else if (base != kNonzeroKernel && base != kMaskedSelectKernel) {
+    // An element for each thread. These words begin with the sizes.
+    static_assert(int{copy_words::kSizes} == 0 && int{random_words::kSizes} == 0 && int{search_words::kSizes} == 0);
+    stage->factors = {fb::CudaFactor(copy_words::kSizes, kCopyRank, 1)};
+    stage->items_per_block = kThreads;
+  }
+  out.stages.push_back(std::move(stage));
+  return out;
+}
+
+LibraryKernel CopyKernelFor(DType t) {
+  switch (ItemSize(t)) {
+    case 1:
+      return {kCopyKernel, {DType::kUInt8}};
+    case 2:
+      return {kCopyKernel, {DType::kInt16}};
+    case 4:
+      return {kCopyKernel, {DType::kInt32}};
+    case 8:
+      return {kCopyKernel, {DType::kInt64}};
+    default:
+      return {kCopyKernel, {DType::kComplex128}};
+  }
+}
+
+LibraryKernel RandomKernelFor(fb::RandomKind kind, DType t) {
+  switch (kind) {
+    case fb::RandomKind::Uniform:
+      return {kUniformKernel, {t}};
+    case fb::RandomKind::Normal:
+      return {kNormalKernel, {t}};
+    case fb::RandomKind::Bernoulli:
+      return {kBernoulliKernel, {t}};
+    case fb::RandomKind::Randint:
+      return {kRandintKernel, {t}};
+    case fb::RandomKind::Exponential:
+      return {kExponentialKernel, {t}};
+    default:
+      return {};  // a permutation is made by exchanges, one after the other
+  }
+}
+
+std::vector<LibraryKernel> LibraryKernelsFor(absl::string_view op, absl::Span<const std::optional<DType>> inputs,
+                                             absl::Span<const std::optional<DType>> outputs) {
+  if (inputs.empty() || outputs.empty() || !inputs[0]) return {};
+  for (absl::string_view order : {"sort", "topk", "kthvalue", "median", "nanmedian"}) {
+    if (op == order) return {{kOrderKernel, {*inputs[0]}}};
+  }
+  if (!outputs[0]) return {};
+  if (op == "attention") {
+    const bool has_mask = inputs.size() > 3 && inputs[3].has_value();
+    return {{kAttentionKernel, {*inputs[0], has_mask ? *inputs[3] : *inputs[0]}}};
+  }
+  if (op == "nonzero") return {{kNonzeroKernel, {*inputs[0]}}};
+  if (op == "masked_select") return {{kMaskedSelectKernel, CopyKernelFor(*inputs[0]).types}};
+  if (op == "searchsorted" && inputs.size() > 1 && inputs[1]) {
+    return {{kSearchKernel, {*inputs[0], *inputs[1], *outputs[0]}}};
+  }
+  const std::vector<DType> types = {*inputs[0], *outputs[0]};
+  if (op == "matmul") return {{kProductKernel, types}, {kWideProductKernel, types}};
+  if (op == "convolution") return {{kConvolutionKernel, types}, {kWideConvolutionKernel, types}};
+  return {};
+}
+
+std::vector<LibraryKernel> LibraryKernelsOf(const fb::BundleT& bundle) {
+  Collector c;
+  c.Bundle(bundle);
+  return c.Take();
+}
+
+}  // namespace smelt

@@ -1,0 +1,49 @@
+// The kernels that run steps of a plan on a CUDA device besides the plan's own launches: products, convolutions, copies
+// between strides, random numbers. The image of a target holds those that the bundle's steps need, beside the bundle's
+// kernels, and the executor looks for them by the names of their functions. An image without one is no error: the step
+// then runs on the host.
+//
+//   LibraryKernel kernel{kProductKernel, {DType::kFloat32, DType::kFloat32}};
+//   kernel.Entry();   // "smelt_product_float32_float32"
+//
+// A kernel takes int64 words, like any kernel; library_words.h says which.
+#ifndef SMELT_SCHEMA_LIBRARY_KERNELS_H_
+#define SMELT_SCHEMA_LIBRARY_KERNELS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "smelt/core/tensor/dtype.h"
+#include "smelt/schema/bundle_generated.h"
+
+namespace smelt {
+
+struct LibraryKernel {
+  std::string base;
+  std::vector<DType> types;
+
+  std::string Entry() const;  // the name of its function
+  int NumWords() const;       // 0 if there is no such kernel, or not for these dtypes
+  fb::CudaKernelT Launch() const;
+};
+
+// The kernels that a call of a library operator may use, the best last; those that copy or draw elements of a dtype.
+// They need not exist.
+std::vector<LibraryKernel> LibraryKernelsFor(absl::string_view op, absl::Span<const std::optional<DType>> inputs,
+                                             absl::Span<const std::optional<DType>> outputs);
+LibraryKernel CopyKernelFor(DType t);
+LibraryKernel RandomKernelFor(fb::RandomKind kind, DType t);
+
+// Returns how many rows and columns of a product or a convolution a block computes.
+int ProductTile(const LibraryKernel& kernel);
+
+// Returns the kernels that steps of any plan of the bundle may use, in the order of their entries.
+std::vector<LibraryKernel> LibraryKernelsOf(const fb::BundleT& bundle);
+
+}  // namespace smelt
+
+#endif  // SMELT_SCHEMA_LIBRARY_KERNELS_H_

@@ -1,0 +1,165 @@
+// The bases of library kernels, and the words that they take. Code generation reads the words, and the runtime writes
+// them. Numbers of elements and strides are in elements, addresses in bytes; words of kind "double" hold the bits of one.
+//
+// Bundles may be older or newer than the runtime that reads them: whoever changes the words of a kernel, or its launch,
+// changes its base.
+#ifndef SMELT_SCHEMA_LIBRARY_WORDS_H_
+#define SMELT_SCHEMA_LIBRARY_WORDS_H_
+
+namespace smelt {
+
+// c[z, m, n] = alpha * sum over k of a[z, m, k] * b[z, k, n] + beta * bias[z, m, n], for up to four dims z. Types: a and
+// b; c and the bias. The second form computes larger tiles; both give the same bits.
+inline constexpr char kProductKernel[] = "product", kWideProductKernel[] = "product_wide";
+namespace product_words {
+enum Word {
+  kRows,
+  kColumns,
+  kInner,
+  kBatch,           // four sizes
+  kA = kBatch + 4,  // the address, the strides of m and k, and four strides of z
+  kB = kA + 7,      // ... k, n
+  kC = kB + 7,      // ... m, n
+  kBias = kC + 7,   // ... m, n; the address is 0 if there is none
+  kAlpha = kBias + 7,
+  kBeta,  // doubles
+  kCount,
+};
+}  // namespace product_words
+
+// Convolutions in up to three spatial dims, as products without copies: rows are places of the result, columns the
+// result's channels of a group, and each tap adds a product over the channels of its group. Types: input and weight;
+// output and bias.
+inline constexpr char kConvolutionKernel[] = "convolution", kWideConvolutionKernel[] = "convolution_wide";
+namespace convolution_words {
+enum Word {
+  kImages,
+  kOut,  // three spatial sizes of the result
+  kGroups = kOut + 3,
+  kOutChannels,       // of a group
+  kInChannels,        // of a group
+  kTaps,              // three
+  kIn = kTaps + 3,    // three spatial sizes of the input
+  kStride = kIn + 3,  // three each
+  kPadding = kStride + 3,
+  kDilation = kPadding + 3,
+  kTransposed = kDilation + 3,  // 0 or 1
+  kInput,                       // the address, the strides of image, channel, group, and three spatial ones
+  kWeight = kInput + 7,         // the address, the strides of in-channel, out-channel, group, and three taps
+  kOutput = kWeight + 7,        // as kInput
+  kBias = kOutput + 7,          // the address (0: none), the strides of channel and group
+  kCount = kBias + 3,
+};
+}  // namespace convolution_words
+
+// Copies elements between any strides, in up to six dims. The type gives their size.
+inline constexpr char kCopyKernel[] = "copy";
+inline constexpr int kCopyRank = 6;
+namespace copy_words {
+enum Word {
+  kSizes,                       // six, the last one varies fastest
+  kTo = kSizes + kCopyRank,     // the address, six strides
+  kFrom = kTo + 1 + kCopyRank,  // the address, six strides
+  kCount = kFrom + 1 + kCopyRank,
+};
+}  // namespace copy_words
+
+// Fills a tensor with the draws [next, ...) of the generator with this seed (runtime/philox.h). The type is the
+// tensor's.
+inline constexpr char kUniformKernel[] = "uniform", kNormalKernel[] = "normal", kBernoulliKernel[] = "bernoulli",
+                      kRandintKernel[] = "randint", kExponentialKernel[] = "exponential";
+namespace random_words {
+enum Word {
+  kSizes,                    // six, the last one varies fastest
+  kTo = kSizes + kCopyRank,  // the address, six strides
+  kSeed = kTo + 1 + kCopyRank,
+  kNext,
+  kP0,
+  kP1,  // doubles
+  kCount,
+};
+}  // namespace random_words
+
+// Sorts lines of at most kLongestLine elements, stably, NaN above all numbers, and stores the first `keep`; or stores the
+// median, the lower one of two. Types: the values'. Lines may be sorted in place.
+inline constexpr char kOrderKernel[] = "order";
+inline constexpr int kLongestLine = 2048;
+namespace order_words {
+enum Word {
+  kLines,  // six sizes of the other dims, the last one varies fastest
+  kLength = kLines + kCopyRank,
+  kIn,                            // the address, six strides, and the stride of a line's elements
+  kValues = kIn + 2 + kCopyRank,  // the same; the address is 0 if there are none
+  kIndices = kValues + 2 + kCopyRank,
+  kKeep = kIndices + 2 + kCopyRank,
+  kFirst,       // of the elements in order that are stored
+  kMedian,      // instead: 1: the median, NaN if there is one; 2: without NaN
+  kDescending,  // 0 or 1
+  kFlag,        // the address of an int64 that becomes 1 if the order leaves open which elements are stored; 0: none
+  kFirstTie,    // ... which it does if two adjacent ones of these elements are equal
+  kTies,        // the last of them
+  kCount,
+};
+}  // namespace order_words
+
+// The first place of a row of boundaries in which a value can be inserted (`right`: the last one). Types: boundaries,
+// values, places.
+inline constexpr char kSearchKernel[] = "search";
+namespace search_words {
+enum Word {
+  kSizes,                             // six, of the values, the last one varies fastest
+  kValues = kSizes + kCopyRank,       // the address, six strides
+  kSorted = kValues + 1 + kCopyRank,  // the address, six strides of rows, and the stride of boundaries
+  kOut = kSorted + 2 + kCopyRank,     // the address, six strides
+  kLength = kOut + 1 + kCopyRank,     // boundaries of a row
+  kRight,                             // 0 or 1
+  kCount,
+};
+}  // namespace search_words
+
+// softmax(scale * query key^T + mask) value, as the library operator "attention" describes it, for values of at most
+// kWidestValue columns. Types: all operands but the mask; the mask, or the same again. The heads of keys and values are
+// found by dividing the index of the query's head, dim by dim.
+inline constexpr char kAttentionKernel[] = "attention";
+inline constexpr int kWidestValue = 128;
+namespace attention_words {
+enum Word {
+  kHeads,  // four sizes of the query's
+  kQueries = kHeads + 4,
+  kKeys,
+  kDepth,
+  kColumns,
+  kQuery,                  // the address, four strides of heads, the strides of rows and columns
+  kKey = kQuery + 7,       // the same
+  kValue = kKey + 7,       // the same
+  kOut = kValue + 7,       // the same
+  kMask = kOut + 7,        // the same, 0 where its size is 1; the address is 0 if there is none
+  kKeyShares = kMask + 7,  // four divisors
+  kValueShares = kKeyShares + 4,
+  kFirst = kValueShares + 4,  // key j counts for query i if kFirst <= j - i <= kLast
+  kLast,
+  kEmptyIsNan,  // 0 or 1
+  kScale,       // a double
+  kCap,         // a double; 0: none
+  kCount,
+};
+}  // namespace attention_words
+
+// The indices of nonzero elements (type: theirs), and the elements for which a mask holds (type: that of their size, as
+// of copies), in row-major order.
+inline constexpr char kNonzeroKernel[] = "nonzero", kMaskedSelectKernel[] = "masked_select";
+namespace choice_words {
+enum Word {
+  kSizes,                          // six, the last one varies fastest
+  kFlags = kSizes + kCopyRank,     // the address, six strides: of the elements or of the mask
+  kFrom = kFlags + 1 + kCopyRank,  // ... of the elements that a mask chooses
+  kOut = kFrom + 1 + kCopyRank,    // the address, the strides of rows and columns
+  kRank = kOut + 3,                // of the tensor: the last sizes are its own
+  kCount,                          // of results that there is room for
+  kEnd,
+};
+}  // namespace choice_words
+
+}  // namespace smelt
+
+#endif  // SMELT_SCHEMA_LIBRARY_WORDS_H_
