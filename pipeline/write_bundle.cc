@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
@@ -15,9 +17,31 @@
 #include "smelt/core/base/sha256.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/schema/container.h"
+#include "smelt/schema/library_kernels.h"
 
 namespace smelt {
 namespace {
+
+// Returns the kernels of library operators that the bundle's steps may use. Each is made once in a process.
+absl::StatusOr<std::vector<std::shared_ptr<const KernelObject>>> MakeLibraryKernels(const fb::BundleT& bundle,
+                                                                                    Target target) {
+  static std::mutex* const mutex = new std::mutex();
+  static auto* const made = new std::map<std::pair<std::string, Target>, std::shared_ptr<const KernelObject>>();
+  std::vector<std::shared_ptr<const KernelObject>> out;
+  for (const LibraryKernel& kernel : LibraryKernelsOf(bundle)) {
+    const std::lock_guard<std::mutex> lock(*mutex);
+    std::shared_ptr<const KernelObject>& object = (*made)[{kernel.Entry(), target}];
+    if (object == nullptr) {
+      absl::StatusOr<KernelObject> compiled = CompileLibraryKernel(kernel, target);
+      // Without libdevice the step runs on the host.
+      if (absl::IsUnimplemented(compiled.status())) continue;
+      SMELT_RETURN_IF_ERROR(compiled.status());
+      object = std::make_shared<const KernelObject>(*std::move(compiled));
+    }
+    out.push_back(object);
+  }
+  return out;
+}
 
 // The code of all kernels for one target: a segment of the file and an entry of the bundle.
 absl::Status AddTarget(Target target, const std::vector<KernelSpec>& kernels, const std::vector<int>& main_uses,
@@ -37,6 +61,9 @@ absl::Status AddTarget(Target target, const std::vector<KernelSpec>& kernels, co
   code->exact_device = IsForExactDevice(target);
   Image image;
   if (IsCuda(target)) {
+    SMELT_ASSIGN_OR_RETURN(const std::vector<std::shared_ptr<const KernelObject>> library,
+                           MakeLibraryKernels(bundle, target));
+    for (const auto& o : library) pointers.push_back(o.get());
     SMELT_ASSIGN_OR_RETURN(CudaImage cuda, LinkCudaImage(pointers, [&](const std::string& ptx, Target t) {
                              return cache.GetOrAssemble(ptx, t);
                            }));
@@ -54,7 +81,7 @@ absl::Status AddTarget(Target target, const std::vector<KernelSpec>& kernels, co
     SMELT_ASSIGN_OR_RETURN(image, LinkImage(pointers));
   }
   SMELT_ASSIGN_OR_RETURN(code->image_segment, writer.Add(SegmentKind::kCode, image.bytes));
-  for (size_t i = 0; i < image.entries.size(); ++i) {
+  for (size_t i = 0; i < kernels.size(); ++i) {
     auto k = std::make_unique<fb::TargetKernelT>();
     k->offset = image.entries[i].offset;
     k->size = image.entries[i].size;
