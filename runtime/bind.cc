@@ -183,7 +183,7 @@ absl::Status Executor::BindNew(int index, BoundPlan* b) {
       const int number = plan.steps.first[k] + static_cast<int>(i);
       if (step.step.type == fb::StepUnion::LibraryCall) {
         const fb::LibraryCallT& call = *step.step.AsLibraryCall();
-        bool ready = true;
+        bool ready = memory_->on_host;  // another device may have a kernel for it
         for (const auto* list : {&call.inputs, &call.outputs}) {
           for (int v : *list) ready = ready && (v < 0 || b->views[v].state == BoundView::kGood);
         }

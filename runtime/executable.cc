@@ -282,7 +282,6 @@ absl::Status Executable::ChooseDeviceTarget(Device device) {
     return absl::UnimplementedError(absl::StrCat("the model calls operators of its author's own, which do not run on ",
                                                  device.ToString(), "; run it on the CPU"));
   }
-  if (bundle_->kernels.empty() && options_.target.empty()) return absl::OkStatus();
   const int has = device_->compute_capability();
   const fb::TargetCodeT* best = nullptr;
   bool from_ptx = false;
@@ -299,13 +298,23 @@ absl::Status Executable::ChooseDeviceTarget(Device device) {
     best = t.get();
     from_ptx = text;
   }
+  // Without kernels of its own a bundle runs anywhere; library steps run on the host then.
+  if (best == nullptr && bundle_->kernels.empty() && options_.target.empty()) return absl::OkStatus();
   if (best == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(
         "it holds no code for ", device.ToString(), ", which has compute capability ", has / 10, ".", has % 10,
         "; the bundle has targets ", absl::StrJoin(names, ", "), "; compile with --target=sm_", has));
   }
   target_ = best->name;
-  if (bundle_->kernels.empty()) return absl::OkStatus();
+  const bool other_segment = from_ptx && !best->is_ptx;
+  const int segment = other_segment ? best->ptx_segment : best->image_segment;
+  if (bundle_->kernels.empty()) {
+    // There may be library kernels. The segment is not verified where there are no others.
+    const auto& segments = container_->segments();
+    const bool is_code = segment >= 0 && segment < static_cast<int>(segments.size()) &&
+                         segments[segment].kind == SegmentKind::kCode && segments[segment].size > 0;
+    if (!is_code) return absl::OkStatus();
+  }
   std::vector<DeviceKernel> kernels;
   for (size_t k = 0; k < best->kernels.size(); ++k) {
     kernels.push_back({best->kernels[k]->cuda.get(), bundle_->kernels[k]->num_words});
@@ -315,8 +324,6 @@ absl::Status Executable::ChooseDeviceTarget(Device device) {
           ": the bundle does not say how its kernels are launched: compile the model again with this version"));
     }
   }
-  const bool other_segment = from_ptx && !best->is_ptx;
-  const int segment = other_segment ? best->ptx_segment : best->image_segment;
   SMELT_RETURN_IF_ERROR(container_->VerifyDigest(segment));
   SMELT_ASSIGN_OR_RETURN(image_, device_->Load(container_->bytes(segment), std::move(kernels)));
   return absl::OkStatus();
@@ -826,6 +833,8 @@ absl::Status Executable::PrepareLibraryCalls() {
           return absl::UnimplementedError(
               absl::StrCat("calls the library operator \"", call.op, "\", which this runtime does not have"));
         }
+        // A device may have a kernel for it; else the host prepares it when it runs.
+        if (device_ != nullptr) continue;
         absl::StatusOr<LibraryRequest> request = RequestOf(plan, call, values);
         if (!request.ok() || !IsCheapToPrepare(*request)) continue;
         const absl::Status prepared = library_->Prepare(*request).status();

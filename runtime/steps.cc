@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -16,6 +18,7 @@
 #include "smelt/exec/python.h"
 #include "smelt/exec/write_protocol.h"
 #include "smelt/runtime/executor.h"
+#include "smelt/runtime/library/device_library.h"
 #include "smelt/runtime/strided.h"
 
 namespace smelt {
@@ -260,6 +263,22 @@ absl::StatusOr<const PreparedOp*> Executor::CompleteLibraryCall(const fb::Librar
 }
 
 absl::Status Executor::RunLibrary(const fb::LibraryCallT& l, int step) {
+  if (!memory_->on_host) {
+    std::vector<char*> inputs, outputs;
+    for (const auto& [views, addresses] : {std::pair(&l.inputs, &inputs), std::pair(&l.outputs, &outputs)}) {
+      for (int v : *views) {
+        if (v >= 0) SMELT_RETURN_IF_ERROR(UseView(v));
+        addresses->push_back(v < 0 ? nullptr : Address(v));
+      }
+    }
+    SMELT_ASSIGN_OR_RETURN(const LibraryRequest request, program_->RequestOf(*plan_, l, bound_->values));
+    const DeviceLibrary library(*memory_->device, program_->image(), StatusWords(step));
+    SMELT_ASSIGN_OR_RETURN(const bool ran, library.Run(request, inputs, outputs));
+    if (ran) {
+      ++stats_.library_calls;
+      return absl::OkStatus();
+    }
+  }
   SMELT_ASSIGN_OR_RETURN(const PreparedOp* op, CompleteLibraryCall(l, step));
   ++stats_.library_calls;
   if (!memory_->on_host) return RunLibraryOnHost(*op, l);
@@ -345,16 +364,23 @@ absl::Status Executor::RunCopy(const fb::CopyT& c) {
   if (elements == 0) return absl::OkStatus();
   if (src.data == dst.data && src.strides == dst.strides) return absl::OkStatus();
   const int item = ItemSize(dst.dtype);
+  const auto copy = [&](char* to, absl::Span<const int64_t> to_strides, const char* from,
+                        absl::Span<const int64_t> from_strides) -> absl::Status {
+    if (!memory_->on_host) {
+      const DeviceLibrary library(*memory_->device, program_->image(), StatusWords(0));
+      SMELT_ASSIGN_OR_RETURN(const bool ran, library.Copy(to, to_strides, from, from_strides, dst.sizes, dst.dtype));
+      if (ran) return absl::OkStatus();
+    }
+    return memory_->device->CopyStrided(to, to_strides, from, from_strides, dst.sizes, item);
+  };
   if (MayMeet(src, dst) && !AreDisjoint(PlacedView(c.src), PlacedView(c.dst))) {
     // Rows are copied in an order of their own, by several threads.
     const Geometry dense = Geometry::Contiguous(dst.sizes);
     SMELT_ASSIGN_OR_RETURN(const std::shared_ptr<Storage> all, memory_->device->NewStorage(elements * item));
-    SMELT_RETURN_IF_ERROR(
-        memory_->device->CopyStrided(all->address(), dense.strides, src.data, src.strides, dst.sizes, item));
-    SMELT_RETURN_IF_ERROR(
-        memory_->device->CopyStrided(dst.data, dst.strides, all->address(), dense.strides, dst.sizes, item));
+    SMELT_RETURN_IF_ERROR(copy(all->address(), dense.strides, src.data, src.strides));
+    SMELT_RETURN_IF_ERROR(copy(dst.data, dst.strides, all->address(), dense.strides));
   } else {
-    SMELT_RETURN_IF_ERROR(memory_->device->CopyStrided(dst.data, dst.strides, src.data, src.strides, dst.sizes, item));
+    SMELT_RETURN_IF_ERROR(copy(dst.data, dst.strides, src.data, src.strides));
   }
   if (c.copy_back) stats_.bytes_copied_back += elements * ItemSize(dst.dtype);
   return absl::OkStatus();
@@ -509,9 +535,41 @@ absl::Status Executor::SetSymbolFromData(int symbol, int64_t value) {
   return absl::OkStatus();
 }
 
+namespace {
+
+// Returns PyTorch's error for parameters that a distribution cannot have.
+absl::Status CheckNumbers(const fb::RandomT& r, double p0, double p1) {
+  if (r.kind == fb::RandomKind::Randint && !(p0 < p1)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("random_ expects 'from' to be less than 'to', but got from=", p0, " >= to=", p1));
+  }
+  if (r.kind == fb::RandomKind::Bernoulli && r.probabilities < 0 && !(p0 >= 0 && p0 <= 1)) {
+    return absl::FailedPreconditionError(absl::StrCat("bernoulli_ expects p to be in [0, 1], but got p=", p0));
+  }
+  if (r.kind == fb::RandomKind::Normal && p1 < 0) {
+    return absl::FailedPreconditionError(absl::StrCat("normal expects std >= 0.0, but found std ", p1));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status Executor::RunRandom(const fb::RandomT& r) {
   SMELT_RETURN_IF_ERROR(UseView(r.out));
   if (memory_->on_host) return FillRandom(r, SpanOf(r.out));
+  if (r.probabilities < 0) {
+    const double p0 = r.p0_register >= 0 ? registers_[r.p0_register].d : r.p0;
+    const double p1 = r.p1_register >= 0 ? registers_[r.p1_register].d : r.p1;
+    SMELT_RETURN_IF_ERROR(CheckNumbers(r, p0, p1));
+    const StridedSpan out = SpanOf(r.out);
+    const DeviceLibrary library(*memory_->device, program_->image(), StatusWords(0));
+    SMELT_ASSIGN_OR_RETURN(const bool filled,
+                           library.Fill(r.kind, p0, p1, *random_, out.data, out.dtype, out.strides, out.sizes));
+    if (filled) {
+      random_->next += static_cast<uint64_t>(bound_->views[r.out].elements);
+      return absl::OkStatus();
+    }
+  }
   ++stats_.host_steps;
   std::vector<char> bytes;
   SMELT_ASSIGN_OR_RETURN(const StridedSpan out, ReadOnHost(r.out, &bytes));
@@ -548,16 +606,7 @@ absl::Status Executor::FillRandom(const fb::RandomT& r, const StridedSpan& out) 
     ForEachElement(out, [&](char* p) { StoreInt(p, out.dtype, order[static_cast<size_t>(i++)]); });
     return absl::OkStatus();
   }
-  if (r.kind == fb::RandomKind::Randint && !(p0 < p1)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("random_ expects 'from' to be less than 'to', but got from=", p0, " >= to=", p1));
-  }
-  if (r.kind == fb::RandomKind::Bernoulli && probabilities.empty() && r.probabilities < 0 && !(p0 >= 0 && p0 <= 1)) {
-    return absl::FailedPreconditionError(absl::StrCat("bernoulli_ expects p to be in [0, 1], but got p=", p0));
-  }
-  if (r.kind == fb::RandomKind::Normal && p1 < 0) {
-    return absl::FailedPreconditionError(absl::StrCat("normal expects std >= 0.0, but found std ", p1));
-  }
+  SMELT_RETURN_IF_ERROR(CheckNumbers(r, p0, p1));
   uint64_t i = 0;
   ForEachElement(out, [&](char* p) {
     const uint64_t bits = random_->At(i);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,7 +14,10 @@
 #include "smelt/runtime/cuda/functions/functions.h"
 #include "smelt/runtime/cuda/functions/functions.ptx.h"
 #include "smelt/runtime/cuda/launch_graphs.h"
+#include "smelt/runtime/device/library_image.h"
+#include "smelt/runtime/strided.h"
 #include "smelt/schema/cuda_launch.h"
+#include "smelt/schema/library_kernels.h"
 
 namespace smelt::cuda {
 namespace {
@@ -25,7 +30,7 @@ constexpr uint64_t kKeptBytes = uint64_t{64} << 20;
 // Shared memory beyond this must be asked for.
 constexpr int kPlainSharedBytes = 48 << 10;
 
-class Image final : public KernelImage {
+class Image final : public KernelImage, public LibraryImage {
  public:
   struct Stage {
     Function function = nullptr;
@@ -33,7 +38,7 @@ class Image final : public KernelImage {
   };
 
   Image(const CudaDevice& device, std::vector<uint8_t> code, std::vector<DeviceKernel> kernels)
-      : device_(device), code_(std::move(code)), kernels_(std::move(kernels)), found_(kernels_.size()) {}
+      : device_(device), code_(std::move(code)), kernels_(kernels.begin(), kernels.end()), found_(kernels_.size()) {}
   ~Image() override {
     if (module_ == nullptr) return;
     // Its kernels may still run. There is nobody to tell of a failure here.
@@ -44,7 +49,33 @@ class Image final : public KernelImage {
     device_.driver().cuModuleUnload(module_);
   }
 
-  const DeviceKernel& kernel(int k) const { return kernels_[k]; }
+  const DeviceKernel& kernel(int k) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return kernels_[k];
+  }
+
+  absl::StatusOr<int> FindLibraryKernel(const LibraryKernel& kernel) const override {
+    const std::string entry = kernel.Entry();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto [it, is_new] = library_.try_emplace(entry, -1);
+    if (!is_new) return it->second;
+    const CudaDevice::Scope scope(device_);
+    absl::Status status = scope.status();
+    if (status.ok()) status = LoadModule();
+    Function function = nullptr;
+    const Result result =
+        status.ok() ? device_.driver().cuModuleGetFunction(&function, module_, entry.c_str()) : kSuccess;
+    if (status.ok() && result == kNotFound) return -1;
+    status.Update(device_.Check(result, entry));
+    if (!status.ok()) {
+      library_.erase(it);
+      return status;
+    }
+    launches_.push_back(kernel.Launch());
+    kernels_.push_back({&launches_.back(), kernel.NumWords()});
+    found_.emplace_back();
+    return it->second = static_cast<int>(kernels_.size()) - 1;
+  }
 
   // Returns the functions of a kernel if it was looked up before; else null.
   const std::vector<Stage>* Known(int kernel) const {
@@ -57,10 +88,7 @@ class Image final : public KernelImage {
     std::vector<Stage>& found = found_[kernel];
     if (!found.empty()) return &found;
     const Driver& driver = device_.driver();
-    if (module_ == nullptr) {
-      SMELT_RETURN_IF_ERROR(device_.Check(driver.cuModuleLoadData(&module_, code_.data()), "loading the kernels"));
-      code_ = {};
-    }
+    SMELT_RETURN_IF_ERROR(LoadModule());
     std::vector<Stage> stages;
     for (const auto& launched : kernels_[kernel].launch->stages) {
       const fb::CudaStageT& s = *launched;
@@ -87,12 +115,23 @@ class Image final : public KernelImage {
   }
 
  private:
+  absl::Status LoadModule() const {
+    if (module_ != nullptr) return absl::OkStatus();
+    SMELT_RETURN_IF_ERROR(
+        device_.Check(device_.driver().cuModuleLoadData(&module_, code_.data()), "loading the kernels"));
+    code_ = {};
+    return absl::OkStatus();
+  }
+
   const CudaDevice& device_;
   mutable std::mutex mutex_;
   mutable std::vector<uint8_t> code_;  // until it is loaded
   mutable Module module_ = nullptr;
-  std::vector<DeviceKernel> kernels_;
-  mutable std::vector<std::vector<Stage>> found_;  // by kernel; empty: not looked up yet
+  // Their places stay: others are added, but none is removed.
+  mutable std::deque<DeviceKernel> kernels_;
+  mutable std::deque<std::vector<Stage>> found_;  // by kernel; empty: not looked up yet
+  mutable std::deque<fb::CudaKernelT> launches_;  // of library kernels
+  mutable std::map<std::string, int> library_;    // by entry: the kernel's number, or -1
 };
 
 // The device whose work this thread gathers.

@@ -19,7 +19,7 @@
 namespace smelt::cuda {
 
 using Result = int;  // CUresult
-inline constexpr Result kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100, kNotReady = 600;
+inline constexpr Result kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100, kNotFound = 500, kNotReady = 600;
 using DeviceNumber = int;            // CUdevice
 using Address = unsigned long long;  // CUdeviceptr NOLINT: the type that the driver has
 using Context = struct ContextHandle*;

@@ -1,0 +1,366 @@
+#include "smelt/runtime/library/device_library.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "smelt/core/base/status_macros.h"
+#include "smelt/runtime/device/library_image.h"
+#include "smelt/runtime/library/attention.h"
+#include "smelt/runtime/library/convolution.h"
+#include "smelt/runtime/library/matmul_problem.h"
+#include "smelt/schema/library_words.h"
+
+namespace smelt {
+namespace {
+
+using library_internal::ConvParams;
+using library_internal::MatmulProblem;
+
+int64_t WordOf(const void* p) { return static_cast<int64_t>(reinterpret_cast<uintptr_t>(p)); }
+int64_t WordOf(double x) {
+  int64_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+// Large tiles pay off where they are full and there is one for about each multiprocessor.
+bool ArePlenty(int64_t batches, int64_t rows, int64_t columns) {
+  constexpr int64_t kTile = 128, kEnough = 96;
+  return rows >= kTile && columns >= kTile && (rows / kTile) * (columns / kTile) >= (kEnough + batches - 1) / batches;
+}
+
+// The dims of two operands in which elements are walked, as few as possible, in the order of the sizes: adjacent dims
+// that both continue are one.
+struct Walk {
+  std::vector<int64_t> sizes, to, from;
+};
+Walk WalkOf(absl::Span<const int64_t> sizes, absl::Span<const int64_t> to, absl::Span<const int64_t> from) {
+  Walk w;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] == 1) continue;
+    if (!w.sizes.empty() && w.to.back() == to[d] * sizes[d] && w.from.back() == from[d] * sizes[d]) {
+      w.sizes.back() *= sizes[d];
+      w.to.back() = to[d];
+      w.from.back() = from[d];
+      continue;
+    }
+    w.sizes.push_back(sizes[d]);
+    w.to.push_back(to[d]);
+    w.from.push_back(from[d]);
+  }
+  return w;
+}
+
+// Sets the last of `count` words to the values, and those before to `rest`.
+void SetLast(std::vector<int64_t>* words, int first, int count, absl::Span<const int64_t> values, int64_t rest) {
+  const int skip = count - static_cast<int>(values.size());
+  for (int k = 0; k < count; ++k) (*words)[first + k] = k < skip ? rest : values[k - skip];
+}
+
+}  // namespace
+
+absl::StatusOr<bool> DeviceLibrary::Launch(const LibraryKernel& kernel, absl::Span<const int64_t> words) const {
+  const auto* image = dynamic_cast<const LibraryImage*>(image_);
+  if (image == nullptr || kernel.NumWords() != static_cast<int>(words.size())) return false;
+  SMELT_ASSIGN_OR_RETURN(const int number, image->FindLibraryKernel(kernel));
+  if (number < 0) return false;
+  KernelLaunch launch;
+  launch.image = image_;
+  launch.kernel = number;
+  launch.words = words.data();
+  launch.tiles = 1;
+  launch.status = status_;
+  SMELT_RETURN_IF_ERROR(device_.Launch(launch));
+  return true;
+}
+
+absl::StatusOr<bool> DeviceLibrary::Run(const LibraryRequest& request, absl::Span<char* const> inputs,
+                                        absl::Span<char* const> outputs) const {
+  if (request.op == "matmul") return Product(request, inputs, outputs);
+  if (request.op == "convolution") return Convolution(request, inputs, outputs);
+  if (request.op == "attention") return Attention(request, inputs, outputs);
+  if (request.op == "searchsorted") return Search(request, inputs, outputs);
+  if (request.op == "nonzero" || request.op == "masked_select") return Choose(request, inputs, outputs);
+  return Order(request, inputs, outputs);
+}
+
+absl::StatusOr<bool> DeviceLibrary::Product(const LibraryRequest& r, absl::Span<char* const> inputs,
+                                            absl::Span<char* const> outputs) const {
+  using namespace product_words;  // NOLINT
+  SMELT_ASSIGN_OR_RETURN(const MatmulProblem p, library_internal::UnderstandMatmul(r));
+  if (p.batch.size() > 4) return false;
+  if (p.m == 0 || p.n == 0 || p.batches == 0) return true;
+  std::vector<int64_t> words(kCount, 0);
+  words[kRows] = p.m, words[kColumns] = p.n, words[kInner] = p.k;
+  SetLast(&words, kBatch, 4, p.batch, 1);
+  const auto matrix = [&](int first, const char* data, int64_t row, int64_t column, const std::vector<int64_t>& batch) {
+    words[first] = WordOf(data), words[first + 1] = row, words[first + 2] = column;
+    SetLast(&words, first + 3, 4, batch, 0);
+  };
+  matrix(kA, inputs[p.swapped ? 1 : 0], p.a.row_stride, p.a.col_stride, p.a_batch);
+  matrix(kB, inputs[p.swapped ? 0 : 1], p.b.row_stride, p.b.col_stride, p.b_batch);
+  matrix(kC, outputs[0], p.c.row_stride, p.c.col_stride, p.c_batch);
+  if (p.has_bias) matrix(kBias, inputs[2], p.bias_row, p.bias_col, p.bias_batch);
+  words[kAlpha] = WordOf(p.alpha), words[kBeta] = WordOf(p.beta);
+  const std::vector<DType> types = {p.dtype, p.out_dtype};
+  if (ArePlenty(p.batches, p.m, p.n)) {
+    SMELT_ASSIGN_OR_RETURN(const bool ran, Launch({kWideProductKernel, types}, words));
+    if (ran) return true;
+  }
+  return Launch({kProductKernel, types}, words);
+}
+
+absl::StatusOr<bool> DeviceLibrary::Convolution(const LibraryRequest& r, absl::Span<char* const> inputs,
+                                                absl::Span<char* const> outputs) const {
+  using namespace convolution_words;  // NOLINT
+  SMELT_RETURN_IF_ERROR(library_internal::CheckArity(r, 2, 3, 1, 1, -1));
+  const OperandShape &in = r.inputs[0], &weight = r.inputs[1], &out = r.outputs[0];
+  SMELT_ASSIGN_OR_RETURN(const ConvParams p, library_internal::ParseConvParams(r, in, weight, out));
+  SMELT_RETURN_IF_ERROR(library_internal::SameRealDTypes(r));
+  const bool has_bias = r.inputs.size() > 2 && r.inputs[2].present;
+  if (has_bias && (r.inputs[2].rank() != 1 || r.inputs[2].sizes[0] != out.sizes[1])) return false;
+  if (out.NumElements() == 0) return true;
+  if (in.NumElements() == 0 || weight.NumElements() == 0) return false;
+  const int64_t in_channels = in.sizes[1] / p.groups, out_channels = out.sizes[1] / p.groups;
+  std::vector<int64_t> words(kCount, 0);
+  words[kImages] = out.sizes[0], words[kGroups] = p.groups;
+  words[kOutChannels] = out_channels, words[kInChannels] = in_channels;
+  words[kTransposed] = p.transposed;
+  const auto spatial = [&](const std::vector<int64_t>& v) { return absl::MakeConstSpan(v).subspan(2); };
+  SetLast(&words, kOut, 3, spatial(out.sizes), 1);
+  SetLast(&words, kIn, 3, spatial(in.sizes), 1);
+  SetLast(&words, kTaps, 3, spatial(weight.sizes), 1);
+  SetLast(&words, kStride, 3, p.stride, 1);
+  SetLast(&words, kPadding, 3, p.padding, 0);
+  SetLast(&words, kDilation, 3, p.dilation, 1);
+  const auto image = [&](int first, const OperandShape& o, const char* data, int64_t channels) {
+    words[first] = WordOf(data), words[first + 1] = o.strides[0], words[first + 2] = o.strides[1];
+    words[first + 3] = o.strides[1] * channels;
+    SetLast(&words, first + 4, 3, spatial(o.strides), 0);
+  };
+  image(kInput, in, inputs[0], in_channels);
+  image(kOutput, out, outputs[0], out_channels);
+  words[kWeight] = WordOf(inputs[1]);
+  words[kWeight + 1] = weight.strides[p.transposed ? 0 : 1];
+  words[kWeight + 2] = weight.strides[p.transposed ? 1 : 0];
+  words[kWeight + 3] = weight.strides[0] * (p.transposed ? in_channels : out_channels);
+  SetLast(&words, kWeight + 4, 3, spatial(weight.strides), 0);
+  if (has_bias) {
+    words[kBias] = WordOf(inputs[2]), words[kBias + 1] = r.inputs[2].strides[0];
+    words[kBias + 2] = r.inputs[2].strides[0] * out_channels;
+  }
+  const std::vector<DType> types = {in.dtype, out.dtype};
+  if (ArePlenty(p.groups, out.NumElements() / out.sizes[1], out_channels)) {
+    SMELT_ASSIGN_OR_RETURN(const bool ran, Launch({kWideConvolutionKernel, types}, words));
+    if (ran) return true;
+  }
+  return Launch({kConvolutionKernel, types}, words);
+}
+
+absl::StatusOr<bool> DeviceLibrary::Attention(const LibraryRequest& r, absl::Span<char* const> inputs,
+                                              absl::Span<char* const> outputs) const {
+  using namespace attention_words;  // NOLINT
+  // The host's operator checks the operands.
+  SMELT_RETURN_IF_ERROR(library_internal::MakeAttention(r, nullptr).status());
+  const OperandShape &query = r.inputs[0], &key = r.inputs[1], &value = r.inputs[2], &out = r.outputs[0];
+  const int leading = query.rank() - 2;
+  if (leading > 4 || out.sizes[leading + 1] > kWidestValue || query.sizes[leading + 1] == 0) return false;
+  if (out.NumElements() == 0) return true;
+  std::vector<int64_t> words(kCount, 0);
+  const auto heads = [&](const std::vector<int64_t>& v) { return absl::MakeConstSpan(v).first(leading); };
+  SetLast(&words, kHeads, 4, heads(query.sizes), 1);
+  words[kQueries] = query.sizes[leading], words[kKeys] = key.sizes[leading];
+  words[kDepth] = query.sizes[leading + 1], words[kColumns] = out.sizes[leading + 1];
+  const auto matrix = [&](int word, const OperandShape& o, const char* data, bool broadcasts) {
+    std::vector<int64_t> strides = o.strides;
+    for (int d = 0; broadcasts && d < o.rank(); ++d) {
+      if (o.sizes[d] == 1) strides[d] = 0;
+    }
+    words[word] = WordOf(data);
+    SetLast(&words, word + 1, 4, heads(strides), 0);
+    words[word + 5] = strides[leading], words[word + 6] = strides[leading + 1];
+  };
+  matrix(kQuery, query, inputs[0], false);
+  matrix(kKey, key, inputs[1], false);
+  matrix(kValue, value, inputs[2], false);
+  matrix(kOut, out, outputs[0], false);
+  const bool has_mask = r.inputs.size() > 3 && r.inputs[3].present;
+  if (has_mask) matrix(kMask, r.inputs[3], inputs[3], true);
+  const auto shares = [&](int word, const OperandShape& o) {
+    std::vector<int64_t> divisors;
+    for (int d = 0; d < leading; ++d) divisors.push_back(o.sizes[d] == 0 ? 1 : query.sizes[d] / o.sizes[d]);
+    SetLast(&words, word, 4, divisors, 1);
+  };
+  shares(kKeyShares, key);
+  shares(kValueShares, value);
+  constexpr int64_t kFar = int64_t{1} << 31;
+  words[kFirst] = std::clamp(r.ints[0], -kFar, kFar), words[kLast] = std::clamp(r.ints[1], -kFar, kFar);
+  words[kEmptyIsNan] = r.ints[2] != 0;
+  words[kScale] = WordOf(r.floats[0]), words[kCap] = WordOf(r.floats[1]);
+  return Launch({kAttentionKernel, {query.dtype, has_mask ? r.inputs[3].dtype : query.dtype}}, words);
+}
+
+// What the host refuses, or computes as PyTorch's CPU kernels do, is left to it.
+absl::StatusOr<bool> DeviceLibrary::Order(const LibraryRequest& r, absl::Span<char* const> inputs,
+                                          absl::Span<char* const> outputs) const {
+  using namespace order_words;  // NOLINT
+  const auto ints = [&](size_t n) { return r.inputs.size() == 1 && r.outputs.size() <= 2 && r.ints.size() == n; };
+  int64_t dim = 0, keep = 1, first = 0, first_tie = 0, ties = 0;
+  int median = 0;
+  bool descending = false, sorts = false;
+  if (r.op == "sort" && ints(3)) {
+    dim = r.ints[0], descending = r.ints[1] != 0, sorts = true;
+  } else if (r.op == "topk" && ints(4) && r.ints[3] != 0) {
+    keep = r.ints[0], dim = r.ints[1], descending = r.ints[2] != 0, ties = keep;
+  } else if (r.op == "kthvalue" && ints(2)) {
+    dim = r.ints[0], first = r.ints[1] - 1;
+    first_tie = std::max<int64_t>(first - 1, 0), ties = first + 1;
+  } else if ((r.op == "median" || r.op == "nanmedian") && ints(2)) {
+    dim = r.ints[0], median = r.op == "median" ? 1 : 2;
+  } else {
+    return false;
+  }
+  const OperandShape& in = r.inputs[0];
+  const int rank = in.rank();
+  if (rank < 1 || rank > kCopyRank + 1 || IsComplex(in.dtype)) return false;
+  if (dim < 0) dim += rank;
+  if (dim < 0 || dim >= rank) return false;
+  const int64_t length = in.sizes[dim];
+  if (length < 1 || length > kLongestLine) return false;
+  if (sorts) keep = length;
+  if (keep < 0 || first < 0 || keep > length - first) return false;
+  const auto get = [&](size_t k) { return k < r.outputs.size() ? r.outputs[k] : OperandShape(); };
+  const OperandShape values = get(0), indices = get(1);
+  std::vector<int64_t> expected = in.sizes;
+  expected[dim] = keep;
+  if (values.present && (values.sizes != expected || values.dtype != in.dtype)) return false;
+  if (indices.present && (indices.sizes != expected || indices.dtype != DType::kInt64)) return false;
+  if (in.NumElements() == 0 || keep == 0) return true;
+  // Equal elements matter where they are told apart by their indices.
+  const bool may_tie = (r.op == "topk" || r.op == "kthvalue" || r.op == "nanmedian") && indices.present;
+  if (may_tie && values.present && outputs[0] == inputs[0]) return false;
+  std::vector<int64_t> words(kCount, 0);
+  const auto others = [&](std::vector<int64_t> v) {
+    v.erase(v.begin() + dim);
+    return v;
+  };
+  SetLast(&words, kLines, kCopyRank, others(in.sizes), 1);
+  const auto operand = [&](int word, const OperandShape& o, const char* data) {
+    words[word] = WordOf(data);
+    SetLast(&words, word + 1, kCopyRank, others(o.strides), 0);
+    words[word + 1 + kCopyRank] = o.strides[dim];
+  };
+  operand(kIn, in, inputs[0]);
+  if (values.present) operand(kValues, values, outputs[0]);
+  if (indices.present) operand(kIndices, indices, outputs[1]);
+  words[kLength] = length, words[kKeep] = keep, words[kFirst] = first, words[kMedian] = median;
+  words[kDescending] = descending, words[kFirstTie] = first_tie, words[kTies] = ties;
+  const LibraryKernel kernel = {kOrderKernel, {in.dtype}};
+  if (!may_tie) return Launch(kernel, words);
+  // An order that only PyTorch's CPU kernels define is the host's work. So is the answer to whether there is one.
+  SMELT_ASSIGN_OR_RETURN(const std::shared_ptr<Storage> flag, device_.NewStorage(sizeof(int64_t)));
+  SMELT_RETURN_IF_ERROR(device_.Zero(flag->address(), sizeof(int64_t)));
+  words[kFlag] = WordOf(flag->address());
+  SMELT_ASSIGN_OR_RETURN(const bool ran, Launch(kernel, words));
+  if (!ran) return false;
+  int64_t is_open = 0;
+  SMELT_RETURN_IF_ERROR(device_.ToHost(reinterpret_cast<char*>(&is_open), flag->address(), sizeof is_open));
+  return is_open == 0;
+}
+
+absl::StatusOr<bool> DeviceLibrary::Search(const LibraryRequest& r, absl::Span<char* const> inputs,
+                                           absl::Span<char* const> outputs) const {
+  using namespace search_words;  // NOLINT
+  if (r.inputs.size() < 2 || (r.inputs.size() > 2 && r.inputs[2].present) || r.outputs.size() != 1 ||
+      r.ints.size() != 1)
+    return false;
+  const OperandShape &sorted = r.inputs[0], &values = r.inputs[1], &out = r.outputs[0];
+  const int rank = values.rank();
+  if (sorted.rank() < 1 || rank > kCopyRank || out.sizes != values.sizes) return false;
+  std::vector<int64_t> rows(static_cast<size_t>(rank), 0);
+  if (sorted.rank() > 1) {
+    if (sorted.rank() != rank) return false;
+    for (int d = 0; d + 1 < rank; ++d) {
+      if (sorted.sizes[d] != values.sizes[d]) return false;
+      rows[d] = sorted.strides[d];
+    }
+  }
+  if (values.NumElements() == 0) return true;
+  std::vector<int64_t> words(kCount, 0);
+  SetLast(&words, kSizes, kCopyRank, values.sizes, 1);
+  words[kValues] = WordOf(inputs[1]), words[kSorted] = WordOf(inputs[0]), words[kOut] = WordOf(outputs[0]);
+  SetLast(&words, kValues + 1, kCopyRank, values.strides, 0);
+  SetLast(&words, kSorted + 1, kCopyRank, rows, 0);
+  words[kSorted + 1 + kCopyRank] = sorted.strides.back();
+  SetLast(&words, kOut + 1, kCopyRank, out.strides, 0);
+  words[kLength] = sorted.sizes.back(), words[kRight] = r.ints[0] != 0;
+  return Launch({kSearchKernel, {sorted.dtype, values.dtype, out.dtype}}, words);
+}
+
+absl::StatusOr<bool> DeviceLibrary::Choose(const LibraryRequest& r, absl::Span<char* const> inputs,
+                                           absl::Span<char* const> outputs) const {
+  using namespace choice_words;  // NOLINT
+  const bool by_mask = r.op == "masked_select";
+  if (r.inputs.size() != (by_mask ? 2 : 1) || r.outputs.size() != 1) return false;
+  const OperandShape &in = r.inputs[0], &flags = r.inputs.back(), &out = r.outputs[0];
+  const int rank = in.rank();
+  if (rank > kCopyRank || out.rank() != (by_mask ? 1 : 2)) return false;
+  if (by_mask ? flags.sizes != in.sizes || flags.dtype != DType::kBool || out.dtype != in.dtype
+              : out.sizes[1] != rank || out.dtype != DType::kInt64)
+    return false;
+  if (in.NumElements() == 0 || out.NumElements() == 0) return true;
+  std::vector<int64_t> words(kEnd, 0);
+  SetLast(&words, kSizes, kCopyRank, in.sizes, 1);
+  words[kFlags] = WordOf(inputs.back()), words[kFrom] = WordOf(inputs[0]), words[kOut] = WordOf(outputs[0]);
+  SetLast(&words, kFlags + 1, kCopyRank, flags.strides, 0);
+  SetLast(&words, kFrom + 1, kCopyRank, in.strides, 0);
+  words[kOut + 1] = out.strides[0], words[kOut + 2] = by_mask ? 0 : out.strides[1];
+  words[kRank] = rank, words[kCount] = out.sizes[0];
+  if (by_mask) return Launch({kMaskedSelectKernel, CopyKernelFor(in.dtype).types}, words);
+  return Launch({kNonzeroKernel, {in.dtype}}, words);
+}
+
+absl::StatusOr<bool> DeviceLibrary::Copy(char* to, absl::Span<const int64_t> to_strides, const char* from,
+                                         absl::Span<const int64_t> from_strides, absl::Span<const int64_t> sizes,
+                                         DType t) const {
+  using namespace copy_words;  // NOLINT
+  const Walk w = WalkOf(sizes, to_strides, from_strides);
+  if (w.sizes.size() > kCopyRank) return false;
+  if (std::find(w.sizes.begin(), w.sizes.end(), 0) != w.sizes.end()) return true;
+  // Of several elements for one place the last one counts; threads have no order.
+  if (std::find(w.to.begin(), w.to.end(), 0) != w.to.end()) return false;
+  const bool same_layout = w.sizes.empty() || (w.sizes.size() == 1 && w.to[0] == 1 && w.from[0] == 1);
+  if (same_layout) {
+    int64_t elements = 1;
+    for (int64_t s : w.sizes) elements *= s;
+    SMELT_RETURN_IF_ERROR(device_.Copy(to, from, elements * ItemSize(t)));
+    return true;
+  }
+  std::vector<int64_t> words(kCount, 0);
+  SetLast(&words, kSizes, kCopyRank, w.sizes, 1);
+  words[kTo] = WordOf(to), words[kFrom] = WordOf(from);
+  SetLast(&words, kTo + 1, kCopyRank, w.to, 0);
+  SetLast(&words, kFrom + 1, kCopyRank, w.from, 0);
+  return Launch(CopyKernelFor(t), words);
+}
+
+absl::StatusOr<bool> DeviceLibrary::Fill(fb::RandomKind kind, double p0, double p1, const Generator& random, char* to,
+                                         DType t, absl::Span<const int64_t> strides,
+                                         absl::Span<const int64_t> sizes) const {
+  using namespace random_words;  // NOLINT
+  const Walk w = WalkOf(sizes, strides, strides);
+  if (w.sizes.size() > kCopyRank || std::find(w.to.begin(), w.to.end(), 0) != w.to.end()) return false;
+  if (std::find(w.sizes.begin(), w.sizes.end(), 0) != w.sizes.end()) return true;
+  std::vector<int64_t> words(kCount, 0);
+  SetLast(&words, kSizes, kCopyRank, w.sizes, 1);
+  words[kTo] = WordOf(to);
+  SetLast(&words, kTo + 1, kCopyRank, w.to, 0);
+  words[kSeed] = static_cast<int64_t>(random.seed), words[kNext] = static_cast<int64_t>(random.next);
+  words[kP0] = WordOf(p0), words[kP1] = WordOf(p1);
+  return Launch(RandomKernelFor(kind, t), words);
+}
+
+}  // namespace smelt
