@@ -118,12 +118,12 @@ absl::StatusOr<bool> DeviceLibrary::Convolution(const LibraryRequest& r, absl::S
   using namespace convolution_words;  // NOLINT
   SMELT_RETURN_IF_ERROR(library_internal::CheckArity(r, 2, 3, 1, 1, -1));
   const OperandShape &in = r.inputs[0], &weight = r.inputs[1], &out = r.outputs[0];
+  // PyTorch has rules of its own for empty operands, which the host knows.
+  if (in.NumElements() == 0 || weight.NumElements() == 0 || out.NumElements() == 0) return false;
   SMELT_ASSIGN_OR_RETURN(const ConvParams p, library_internal::ParseConvParams(r, in, weight, out));
   SMELT_RETURN_IF_ERROR(library_internal::SameRealDTypes(r));
   const bool has_bias = r.inputs.size() > 2 && r.inputs[2].present;
   if (has_bias && (r.inputs[2].rank() != 1 || r.inputs[2].sizes[0] != out.sizes[1])) return false;
-  if (out.NumElements() == 0) return true;
-  if (in.NumElements() == 0 || weight.NumElements() == 0) return false;
   const int64_t in_channels = in.sizes[1] / p.groups, out_channels = out.sizes[1] / p.groups;
   std::vector<int64_t> words(kCount, 0);
   words[kImages] = out.sizes[0], words[kGroups] = p.groups;
