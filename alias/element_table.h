@@ -34,7 +34,7 @@ class ElementTable {
   int64_t bytes() const;
 
  private:
-  // Of so many elements each is looked at, and the further ones are found in a table.
+  // Up to this many elements are looked at one by one; further ones are found in a table.
   static constexpr size_t kFew = 8;
   struct Record {
     uint32_t object = 0;

@@ -52,7 +52,7 @@ class SmallSet {
     return many_ != nullptr ? std::any_of(many_->begin(), many_->end(), test)
                             : std::any_of(few_.begin(), few_.end(), test);
   }
-  // What it allocates.
+  // The bytes that it allocates.
   int64_t bytes() const {
     const int64_t list = few_.capacity() > kInlined ? static_cast<int64_t>(few_.capacity() * sizeof(T)) : 0;
     return many_ != nullptr ? list + static_cast<int64_t>(many_->capacity() * (sizeof(T) + 1)) : list;

@@ -105,7 +105,7 @@ class OrderEmitter {
     Value* const flip = f_.Emit(Term(0) - f_.Arg(W::kDescending));
     Each(padded, [&](Value* i) {
       AllocaInst* key = g_.Variable(b_.getInt64Ty());
-      // What fills the line up comes after all elements: its index is larger.
+      // Elements that fill the line up come after all others: their indices are larger.
       b_.CreateStore(b_.getInt64(~uint64_t{0}), key);
       f_.If(Term(i) < length_, [&] {
         Value* address = element(i);

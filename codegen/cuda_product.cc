@@ -41,6 +41,16 @@ DType SumOf(DType t) {
   return IsIntegral(t) && ItemSize(t) < 4 ? DType::kInt32 : t;
 }
 
+// A block computes a tile of `side` rows and columns. It stages `step` elements of the inner dim at a time in shared
+// memory, whose rows lie `pitch` elements apart; a thread moves `unit` elements at once.
+struct TileShape {
+  int side, step, unit, pitch;
+};
+TileShape TileOf(int side, DType in, bool uses_mma) {
+  if (uses_mma) return {side, 32, 8, 32 + 8};
+  return {side, side == 128 ? 8 : 16, ItemSize(in) == 8 ? 2 : 4, side + 4};
+}
+
 class ProductEmitter {
  public:
   ProductEmitter(llvm::Module& module, const LibraryKernel& kernel, int capability)
@@ -52,15 +62,8 @@ class ProductEmitter {
         out_(kernel.types[1]),
         sum_(SumOf(in_)),
         uses_mma_(IsHalf(in_) && capability >= 80),
-        side_(ProductTile(kernel)),
-        step_(uses_mma_      ? 32
-              : side_ == 128 ? 8
-                             : 16),
-        unit_(uses_mma_            ? 8
-              : ItemSize(in_) == 8 ? 2
-                                   : 4),
-        staged_(uses_mma_ ? b_.getInt16Ty() : f_.TypeOf(sum_)),
-        pitch_(uses_mma_ ? step_ + 8 : side_ + 4) {}
+        tile_(TileOf(ProductTile(kernel), in_, uses_mma_)),
+        staged_(uses_mma_ ? b_.getInt16Ty() : f_.TypeOf(sum_)) {}
 
   void Emit();
 
@@ -74,7 +77,7 @@ class ProductEmitter {
     Value* inner_first = nullptr;  // adjacent threads take adjacent elements of the inner dim, not adjacent rows
     Value* fast = nullptr;         // a unit is one aligned load, if all of it is inside
     llvm::GlobalVariable* shared = nullptr;
-    // What this thread loads: units whose first is at (row, inner), in the tile.
+    // This thread loads units whose first is at (row, inner), in the tile.
     Value *row = nullptr, *inner = nullptr;
     // By state (see below): the row's place and whether there is such a row; for this step's tap.
     std::vector<Value*> offset = {}, valid = {};
@@ -82,11 +85,11 @@ class ProductEmitter {
     std::vector<AllocaInst*> staged = {};      // by unit and element: on the way to shared memory
   };
   // A thread needs the places of several rows: of one for each unit, or of one for each element of all units.
-  int Units() const { return side_ * step_ / kCudaBlock / unit_; }
-  int States() const { return std::max(Units(), unit_); }
+  int Units() const { return tile_.side * tile_.step / kCudaBlock / tile_.unit; }
+  int States() const { return std::max(Units(), tile_.unit); }
   // The distance of a thread's next unit.
-  int UnitRows() const { return kCudaBlock / (step_ / unit_); }
-  int UnitInner() const { return kCudaBlock / (side_ / unit_); }
+  int UnitRows() const { return kCudaBlock / (tile_.step / tile_.unit); }
+  int UnitInner() const { return kCudaBlock / (tile_.side / tile_.unit); }
 
   void Sizes();
   void Tile(Value* tile);
@@ -120,14 +123,13 @@ class ProductEmitter {
   const bool is_convolution_;
   const DType in_, out_, sum_;
   const bool uses_mma_;
-  const int side_, step_, unit_;
+  const TileShape tile_;
   Type* const staged_;
-  const int pitch_;
 
   Value *rows_ = nullptr, *columns_ = nullptr, *inner_ = nullptr, *taps_ = nullptr;
   Value *row_tiles_ = nullptr, *column_tiles_ = nullptr, *batches_ = nullptr;
   Operand a_{"_a"}, w_{"_b"};
-  // Of the step that is loaded: the first element of the inner dim, and the tap.
+  // The step that is loaded: the first element of the inner dim, and the tap.
   AllocaInst* inner_at_ = nullptr;
   AllocaInst* tap_[3] = {};
   Value* tap_offset_ = nullptr;  // in the weight
@@ -151,22 +153,22 @@ void ProductEmitter::Sizes() {
     taps_ = b_.getInt64(1);
     batches_ = Emit(Term(Arg(kBatch)) * Arg(kBatch + 1) * Arg(kBatch + 2) * Arg(kBatch + 3));
   }
-  row_tiles_ = Emit(Term::CeilDiv(rows_, side_));
-  column_tiles_ = Emit(Term::CeilDiv(columns_, side_));
+  row_tiles_ = Emit(Term::CeilDiv(rows_, tile_.side));
+  column_tiles_ = Emit(Term::CeilDiv(columns_, tile_.side));
 }
 
 void ProductEmitter::Emit() {
   Sizes();
   CudaFunction& g = f_.f();
   for (Operand* o : {&a_, &w_}) {
-    o->shared = f_.Shared(o->name, staged_, 2 * pitch_ * (uses_mma_ ? side_ : step_));
-    for (int k = 0; k < Units() * unit_; ++k) {
+    o->shared = f_.Shared(o->name, staged_, 2 * tile_.pitch * (uses_mma_ ? tile_.side : tile_.step));
+    for (int k = 0; k < Units() * tile_.unit; ++k) {
       o->staged.push_back(g.Variable(uses_mma_ ? b_.getInt16Ty() : f_.TypeOf(sum_)));
     }
   }
   inner_at_ = g.Variable(b_.getInt64Ty());
   for (AllocaInst*& t : tap_) t = g.Variable(b_.getInt64Ty());
-  for (int k = 0; k < side_ * side_ / kCudaBlock; ++k) sums_.push_back(g.Variable(f_.TypeOf(sum_)));
+  for (int k = 0; k < tile_.side * tile_.side / kCudaBlock; ++k) sums_.push_back(g.Variable(f_.TypeOf(sum_)));
   const Term tiles = Term(row_tiles_) * column_tiles_ * batches_;
   f_.For(g.block(), tiles, g.blocks(), [&](Value* tile) { Tile(tile); });
   b_.CreateRetVoid();
@@ -178,11 +180,11 @@ void ProductEmitter::Strided(Operand& o, int address, Value* row_stride, const s
   const Term inner_is_dense = Term(o.inner_stride) == 1;
   const Term rows_are_dense = Term(row_stride) == 1;
   o.inner_first = Emit(Term::Select(inner_is_dense, inner_is_dense, rows_are_dense == Term(b_.getFalse())));
-  Term any = Term(Arg(address)) & int64_t{unit_ * ItemSize(in_) - 1};
-  for (Value* v : aligned) any = any | (Term(v) & int64_t{unit_ - 1});
+  Term any = Term(Arg(address)) & int64_t{tile_.unit * ItemSize(in_) - 1};
+  for (Value* v : aligned) any = any | (Term(v) & int64_t{tile_.unit - 1});
   // The stride between units.
   const Term across = Term::Select(o.inner_first, row_stride, o.inner_stride);
-  any = any | (across & int64_t{unit_ - 1});
+  any = any | (across & int64_t{tile_.unit - 1});
   const bool may_take_rows = !is_convolution_ || &o == &w_;
   Term dense = inner_is_dense;
   if (may_take_rows) dense = inner_is_dense | rows_are_dense;
@@ -191,9 +193,9 @@ void ProductEmitter::Strided(Operand& o, int address, Value* row_stride, const s
 
 void ProductEmitter::PlaceThread(Operand& o) {
   Value* const t = f_.f().thread();
-  const int inner_units = step_ / unit_, row_units = side_ / unit_;
-  o.row = Emit(Term::Select(o.inner_first, Term(t) / inner_units, Term(t) % row_units * unit_));
-  o.inner = Emit(Term::Select(o.inner_first, Term(t) % inner_units * unit_, Term(t) / row_units));
+  const int inner_units = tile_.step / tile_.unit, row_units = tile_.side / tile_.unit;
+  o.row = Emit(Term::Select(o.inner_first, Term(t) / inner_units, Term(t) % row_units * tile_.unit));
+  o.inner = Emit(Term::Select(o.inner_first, Term(t) % inner_units * tile_.unit, Term(t) / row_units));
 }
 
 void ProductEmitter::RowsOfProduct(Operand& o, Value* first_row, Value* row_stride) {
@@ -257,10 +259,10 @@ void ProductEmitter::PlaceTap(Operand& o) {
 // Advances the step that is loaded next: inner dim, then the taps, the last one fastest.
 void ProductEmitter::NextStep() {
   if (!is_convolution_) {
-    Set(inner_at_, Term(Get(inner_at_)) + step_);
+    Set(inner_at_, Term(Get(inner_at_)) + tile_.step);
     return;
   }
-  Value* next = Emit(Term(Get(inner_at_)) + step_);
+  Value* next = Emit(Term(Get(inner_at_)) + tile_.step);
   Value* carry = Emit(Term(inner_) < (Term(next) + 1));
   Set(inner_at_, Term::Select(carry, 0, next));
   for (int d = 2; d >= 0; --d) {
@@ -275,7 +277,7 @@ void ProductEmitter::LoadUnits(Operand& o) {
   Value* const first = Get(inner_at_);
   const std::vector<Value*> offset = o.offset, valid = o.valid;
   if (is_convolution_ && &o == &a_) PlaceTap(o);
-  Type* const vector = llvm::FixedVectorType::get(f_.TypeOf(in_), static_cast<unsigned>(unit_));
+  Type* const vector = llvm::FixedVectorType::get(f_.TypeOf(in_), static_cast<unsigned>(tile_.unit));
   CudaFunction& g = f_.f();
   const auto stage = [&](int k, Value* v) {
     if (!uses_mma_) {
@@ -299,19 +301,21 @@ void ProductEmitter::LoadUnits(Operand& o) {
       return row & (along < inner_);
     };
     g.IfElse(
-        Emit(Term(o.fast) & is_inside(unit_ - 1)),
+        Emit(Term(o.fast) & is_inside(tile_.unit - 1)),
         [&] {
           Value* address = f_.Address(o.base, in_, place(0));
-          Value* v = b_.CreateAlignedLoad(vector, address, llvm::Align(static_cast<uint64_t>(unit_ * ItemSize(in_))));
-          for (int j = 0; j < unit_; ++j) stage(i * unit_ + j, b_.CreateExtractElement(v, static_cast<uint64_t>(j)));
+          Value* v =
+              b_.CreateAlignedLoad(vector, address, llvm::Align(static_cast<uint64_t>(tile_.unit * ItemSize(in_))));
+          for (int j = 0; j < tile_.unit; ++j)
+            stage(i * tile_.unit + j, b_.CreateExtractElement(v, static_cast<uint64_t>(j)));
         },
         [&] {
           // Outside, the first element of the operand is read in place of another, so that no load waits for a branch.
-          for (int j = 0; j < unit_; ++j) {
+          for (int j = 0; j < tile_.unit; ++j) {
             Value* inside = Emit(is_inside(j));
             Value* address = f_.Address(o.base, in_, Term::Select(inside, place(j), 0));
             Value* v = b_.CreateAlignedLoad(f_.TypeOf(in_), address, llvm::Align(static_cast<uint64_t>(ItemSize(in_))));
-            stage(i * unit_ + j, b_.CreateSelect(inside, v, Zero(v->getType())));
+            stage(i * tile_.unit + j, b_.CreateSelect(inside, v, Zero(v->getType())));
           }
         });
   }
@@ -321,29 +325,29 @@ void ProductEmitter::LoadUnits(Operand& o) {
 
 // Shared memory holds steps as [inner][row], for vectors of rows, or as [row][inner] for tensor cores.
 Value* ProductEmitter::SharedAt(const Operand& o, const Term& buffer, const Term& row, const Term& inner) {
-  const Term in_buffer = uses_mma_ ? row * pitch_ + inner : inner * pitch_ + row;
-  Value* at = Emit(buffer * (pitch_ * (uses_mma_ ? side_ : step_)) + in_buffer);
+  const Term in_buffer = uses_mma_ ? row * tile_.pitch + inner : inner * tile_.pitch + row;
+  Value* at = Emit(buffer * (tile_.pitch * (uses_mma_ ? tile_.side : tile_.step)) + in_buffer);
   return b_.CreateGEP(staged_, o.shared, {at});
 }
 
 void ProductEmitter::StoreUnits(Operand& o, Value* buffer) {
   const int bytes = static_cast<int>(staged_->getPrimitiveSizeInBits() / 8);
-  Type* const vector = llvm::FixedVectorType::get(staged_, static_cast<unsigned>(unit_));
+  Type* const vector = llvm::FixedVectorType::get(staged_, static_cast<unsigned>(tile_.unit));
   for (int i = 0; i < Units(); ++i) {
     std::vector<Value*> values;
-    for (int j = 0; j < unit_; ++j) values.push_back(Get(o.staged[static_cast<size_t>(i * unit_ + j)]));
+    for (int j = 0; j < tile_.unit; ++j) values.push_back(Get(o.staged[static_cast<size_t>(i * tile_.unit + j)]));
     const Term row = Term(o.row) + Term::Select(o.inner_first, i * UnitRows(), 0);
     const Term inner = Term(o.inner) + Term::Select(o.inner_first, 0, i * UnitInner());
     const auto together = [&] {
       Value* v = llvm::PoisonValue::get(vector);
-      for (int j = 0; j < unit_; ++j) {
+      for (int j = 0; j < tile_.unit; ++j) {
         v = b_.CreateInsertElement(v, values[static_cast<size_t>(j)], static_cast<uint64_t>(j));
       }
       Value* at = SharedAt(o, buffer, row, inner);
-      b_.CreateAlignedStore(v, at, llvm::Align(static_cast<uint64_t>(std::min(16, unit_ * bytes))));
+      b_.CreateAlignedStore(v, at, llvm::Align(static_cast<uint64_t>(std::min(16, tile_.unit * bytes))));
     };
     const auto apart = [&](bool along_inner) {
-      for (int j = 0; j < unit_; ++j) {
+      for (int j = 0; j < tile_.unit; ++j) {
         Value* at = along_inner ? SharedAt(o, buffer, row, inner + j) : SharedAt(o, buffer, row + j, inner);
         b_.CreateAlignedStore(values[static_cast<size_t>(j)], at, llvm::Align(static_cast<uint64_t>(bytes)));
       }
@@ -356,10 +360,10 @@ void ProductEmitter::StoreUnits(Operand& o, Value* buffer) {
 void ProductEmitter::Multiply(Value* buffer) {
   if (uses_mma_) return MultiplyByMma(buffer);
   // Thread (y, x) of 16 x 16 has rows 4y to 4y + 3 of each 64, and columns likewise.
-  const int groups = side_ / 64;
+  const int groups = tile_.side / 64;
   Type* const four = llvm::FixedVectorType::get(staged_, 4);
   const Term y = Term(f_.f().thread()) / 16, x = Term(f_.f().thread()) % 16;
-  for (int k = 0; k < step_; ++k) {
+  for (int k = 0; k < tile_.step; ++k) {
     std::vector<Value*> rows, columns;
     const auto load = [&](const Operand& o, const Term& first, std::vector<Value*>& out) {
       for (int g = 0; g < groups; ++g) {
@@ -389,11 +393,11 @@ void ProductEmitter::Multiply(Value* buffer) {
 // Warp (y, x) of 2 x 4 has half of the rows and a quarter of the columns, in pieces of 16 x 8. Lane 4g + q has, of a
 // piece, the elements (g, 2q), (g, 2q + 1), (g + 8, 2q) and (g + 8, 2q + 1).
 void ProductEmitter::MultiplyByMma(Value* buffer) {
-  const int row_pieces = side_ / 2 / 16, column_pieces = side_ / 4 / 8;
+  const int row_pieces = tile_.side / 2 / 16, column_pieces = tile_.side / 4 / 8;
   Value* const lane = Emit(Term(f_.f().thread()) % kCudaWarp);
   Value* const warp = Emit(Term(f_.f().thread()) / kCudaWarp);
-  Value* const row = Emit(Term(warp) / 4 * (side_ / 2) + Term(lane) / 4);
-  Value* const column = Emit(Term(warp) % 4 * (side_ / 4) + Term(lane) / 4);
+  Value* const row = Emit(Term(warp) / 4 * (tile_.side / 2) + Term(lane) / 4);
+  Value* const column = Emit(Term(warp) % 4 * (tile_.side / 4) + Term(lane) / 4);
   Value* const pair = Emit(Term(lane) % 4 * 2);
   const bool is_bfloat = in_ == DType::kBFloat16;
   Type* const piece = is_bfloat ? b_.getInt32Ty() : static_cast<Type*>(llvm::FixedVectorType::get(b_.getHalfTy(), 2));
@@ -401,7 +405,7 @@ void ProductEmitter::MultiplyByMma(Value* buffer) {
     Value* at = SharedAt(o, buffer, r, k);
     return b_.CreateAlignedLoad(piece, at, llvm::Align(4));
   };
-  for (int k = 0; k < step_; k += 16) {
+  for (int k = 0; k < tile_.step; k += 16) {
     std::vector<std::vector<Value*>> rows, columns;
     for (int i = 0; i < row_pieces; ++i) {
       std::vector<Value*>& of = rows.emplace_back();
@@ -431,9 +435,9 @@ void ProductEmitter::MultiplyByMma(Value* buffer) {
 
 void ProductEmitter::Tile(Value* tile) {
   CudaFunction& g = f_.f();
-  Value* const first_row = Emit(Term(tile) % row_tiles_ * side_);
+  Value* const first_row = Emit(Term(tile) % row_tiles_ * tile_.side);
   Value* const rest = Emit(Term(tile) / row_tiles_);
-  Value* const first_column = Emit(Term(rest) % column_tiles_ * side_);
+  Value* const first_column = Emit(Term(rest) % column_tiles_ * tile_.side);
   Value* const z = Emit(Term(rest) / column_tiles_);
   a_.rows = rows_;
   w_.rows = columns_;
@@ -489,7 +493,7 @@ void ProductEmitter::Tile(Value* tile) {
   for (AllocaInst* sum : sums_) b_.CreateStore(Zero(sum->getAllocatedType()), sum);
   Set(inner_at_, 0);
   for (AllocaInst* t : tap_) Set(t, 0);
-  Value* const steps = Emit(Term(taps_) * Term::CeilDiv(inner_, step_));
+  Value* const steps = Emit(Term(taps_) * Term::CeilDiv(inner_, tile_.step));
   const auto load = [&] {
     LoadUnits(a_);
     LoadUnits(w_);
@@ -525,7 +529,7 @@ void ProductEmitter::Results(Value* first_row, Value* first_column, Value* z) {
   }
   Value* const t = f_.f().thread();
   if (!uses_mma_) {
-    const int each = side_ / 16;
+    const int each = tile_.side / 16;
     for (int i = 0; i < each; ++i) {
       Value* row = Emit(Term(first_row) + Term(t) / 16 * 4 + 64 * (i / 4) + i % 4);
       for (int j = 0; j < each; ++j) {
@@ -535,9 +539,9 @@ void ProductEmitter::Results(Value* first_row, Value* first_column, Value* z) {
     }
     return;
   }
-  const int row_pieces = side_ / 2 / 16, column_pieces = side_ / 4 / 8;
-  Value* const row = Emit(Term(first_row) + Term(t) / 128 * (side_ / 2) + Term(t) % 32 / 4);
-  Value* const column = Emit(Term(first_column) + Term(t) / 32 % 4 * (side_ / 4) + Term(t) % 4 * 2);
+  const int row_pieces = tile_.side / 2 / 16, column_pieces = tile_.side / 4 / 8;
+  Value* const row = Emit(Term(first_row) + Term(t) / 128 * (tile_.side / 2) + Term(t) % 32 / 4);
+  Value* const column = Emit(Term(first_column) + Term(t) / 32 % 4 * (tile_.side / 4) + Term(t) % 4 * 2);
   for (int i = 0; i < row_pieces; ++i) {
     for (int half = 0; half < 2; ++half) {
       Value* at = Emit(Term(row) + 16 * i + 8 * half);

@@ -50,7 +50,7 @@ class Term {
   friend Term operator+(Term a, Term z) { return Term(kAdd, {a, z}); }
   friend Term operator-(Term a, Term z) { return Term(kSub, {a, z}); }
   friend Term operator*(Term a, Term z) { return Term(kMul, {a, z}); }
-  // Of numbers that are not negative.
+  // For numbers that are not negative.
   friend Term operator/(Term a, Term z) { return Term(kDiv, {a, z}); }
   friend Term operator%(Term a, Term z) { return Term(kMod, {a, z}); }
   friend Term operator&(Term a, Term z) { return Term(kAnd, {a, z}); }

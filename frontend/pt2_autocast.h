@@ -23,7 +23,7 @@ class Pt2Autocast {
   // The lower precision of the region that is being read; nothing outside of regions.
   std::optional<DType> lower() const { return lower_; }
   void set_lower(std::optional<DType> lower) { lower_ = lower; }
-  // Whether there was a region.
+  // Returns whether there was a region.
   bool seen() const { return seen_; }
   // Converts the arguments of an operator as eager PyTorch's autocast does on the CPU. An operator in neither list is
   // not changed; CheckTypes finds those that autocast would have treated otherwise.

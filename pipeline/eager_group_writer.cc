@@ -265,7 +265,7 @@ class GroupCall {
           const std::vector<ValueId> written,
           call_.Apply(OpName::Get(op::kCopyInPlace), {target, value, call_.Constant(false)}, 1, nullptr));
       copies_.push_back(call_.graph().value(written[0]).def);
-      // What is written in the end includes elements that the program does not write.
+      // The final write includes elements that the program does not write.
       reads_[memory].push_back({static_cast<int>(nodes_.size())});
     }
     auto it = absl::c_find_if(results_, [&](const Result& r) { return r.number == memory; });

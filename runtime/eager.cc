@@ -128,7 +128,7 @@ absl::Status EagerRun::RunBlock(int index) {
     // The arguments fit the signature, so PyTorch refuses this, too.
     if (absl::IsInvalidArgument(s)) s = absl::FailedPreconditionError(s.message());
     // An instruction with blocks inside has named the place already.
-    return i->blocks.empty() ? e_.StateError(s, i->source) : s;
+    return i->blocks.empty() ? StateError(s, i->source) : s;
   }
   return absl::OkStatus();
 }

@@ -89,6 +89,13 @@ struct BoundPlan {
   std::unique_ptr<LaunchGraphs> graphs;  // of a device
 };
 
+// Adds the model's source line, if it is known, to an error.
+absl::Status StateError(const absl::Status& s, absl::string_view source);
+
+inline bool IsIndexCheck(const fb::CheckT& c) {
+  return c.kind == fb::CheckKind::IndexInRange || c.kind == fb::CheckKind::WrappedIndexInRange;
+}
+
 class EagerCalls;
 
 // The parts of an instance that its methods have in common. One call runs at a time, so they share an arena, too.
@@ -160,9 +167,6 @@ class Executor : public Instance {
   // Returns whether the plan changes more than contents, which only the host can: then it must know first that the data
   // do not refuse the call.
   bool ChangesHandles() const;
-  static bool IsIndexCheck(const fb::CheckT& c) {
-    return c.kind == fb::CheckKind::IndexInRange || c.kind == fb::CheckKind::WrappedIndexInRange;
-  }
   bool HasIndexChecks() const;
   // Lets the device check the indices that are arguments, where the host does not.
   absl::Status CheckIndicesOnDevice();
@@ -219,7 +223,6 @@ class Executor : public Instance {
   StridedSpan SpanOf(int v) const;
   Geometry GeometryOf(int v) const;  // absolute: offset from the storage's first byte
   absl::StatusOr<int64_t> ExprValue(int e) const;
-  static absl::Status StateError(const absl::Status& s, absl::string_view source);
 
   // --- eager.cc ---
   friend class EagerRun;

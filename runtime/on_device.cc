@@ -83,7 +83,7 @@ absl::Status Executor::StartOnDevice(absl::Span<const Datum> args, std::vector<D
       *pending = TakePending(args);
       return absl::OkStatus();
     });
-    // What was given to the device is done all the same.
+    // The device does all the same what it was given.
     if (status.ok()) status = memory_->device->LetStreamFollow(stream);
     if (!status.ok() && *pending != nullptr) {
       (*pending)->Wait().IgnoreError();

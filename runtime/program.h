@@ -198,7 +198,7 @@ struct StepTime {
   int64_t least_ns = 0;  // of one run
 };
 
-// What a call of Instance::Start is waiting for. Internal.
+// The end of work that a call of Instance::Start is waiting for. Internal.
 class PendingCall {
  public:
   virtual ~PendingCall() = default;

@@ -44,7 +44,7 @@ absl::StatusOr<int64_t> Executor::ExprValue(int e) const {
   return absl::FailedPreconditionError("a size cannot be computed for these arguments (overflow or division by zero)");
 }
 
-absl::Status Executor::StateError(const absl::Status& s, absl::string_view source) {
+absl::Status StateError(const absl::Status& s, absl::string_view source) {
   if (s.ok() || source.empty()) return s;
   return Annotate(s, source);
 }

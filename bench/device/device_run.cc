@@ -299,7 +299,7 @@ absl::Status Report(const std::string& json, const std::string& markdown, const 
   for (const std::string& part : parts) {
     const absl::StatusOr<std::string> text = ReadFile(part);
     Json parsed = text.ok() ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
-    // What was ended from outside has written nothing, or half of it.
+    // A process that was ended from outside has written nothing, or half of it.
     if (!parsed.is_object()) parsed = {{"kind", "nothing"}, {"name", std::filesystem::path(part).stem().string()}};
     all["parts"].push_back(std::move(parsed));
   }

@@ -12,8 +12,8 @@ namespace {
 
 // A graph costs more to build than its launches cost; fewer than these are launched one by one.
 constexpr size_t kLeastLaunches = 2;
-// What lies between two reads of the host depends on what was read, and on arguments that are copied first. These many
-// are kept as graphs; what comes beyond is launched one by one.
+// The work between two reads of the host depends on the numbers that were read, and on arguments that are copied first.
+// These many are kept as graphs; further work is launched one by one.
 constexpr size_t kMostVariants = 4, kMostSegments = 64;
 
 Address AddressOf(const std::shared_ptr<void>& memory) {

@@ -79,7 +79,7 @@ class CudaGraphs final : public LaunchGraphs {
   absl::Status Launch(size_t segment, const LaunchList& list);
 
  private:
-  // Of one list of kernels; without a graph until it occurs again.
+  // The graph of one list of kernels; there is none until the list occurs again.
   struct Variant {
     LaunchList list;  // as the graph has it
     GraphExec exec = nullptr;

@@ -54,7 +54,7 @@ struct KernelLaunch {
   int64_t chunk = 0, chunks = 1;
 };
 
-// What a device keeps of the work of one bound plan, to give it again at once. Destroying it waits for that work.
+// The work of one bound plan as a device keeps it, to give it again at once. Destroying it waits for that work.
 class LaunchGraphs {
  public:
   virtual ~LaunchGraphs() = default;
@@ -124,7 +124,7 @@ class ExecutionDevice : public DeviceMemory {
   virtual absl::Status LetStreamFollow(uint64_t stream) const { return absl::OkStatus(); }
   // Marks this point, with copies of `count` words of the device.
   virtual absl::StatusOr<std::unique_ptr<WorkMark>> Mark(const int64_t* words, int64_t count) const;
-  // What kernels report: `count` words, each `distance` words after the last. 0: nothing.
+  // The words that kernels report: `count` words, each `distance` words after the last. 0: nothing.
   struct Reports {
     const int64_t* first = nullptr;
     int64_t count = 0, distance = 1;

@@ -203,7 +203,7 @@ absl::StatusOr<bool> DeviceLibrary::Attention(const LibraryRequest& r, absl::Spa
   return Launch({kAttentionKernel, {query.dtype, has_mask ? r.inputs[3].dtype : query.dtype}}, words);
 }
 
-// What the host refuses, or computes as PyTorch's CPU kernels do, is left to it.
+// The host keeps the cases that it refuses, or that it computes as PyTorch's CPU kernels do.
 absl::StatusOr<bool> DeviceLibrary::Order(const LibraryRequest& r, absl::Span<char* const> inputs,
                                           absl::Span<char* const> outputs) const {
   using namespace order_words;  // NOLINT
@@ -330,7 +330,7 @@ absl::StatusOr<bool> DeviceLibrary::Copy(char* to, absl::Span<const int64_t> to_
   const Walk w = WalkOf(sizes, to_strides, from_strides);
   if (w.sizes.size() > kCopyRank) return false;
   if (std::find(w.sizes.begin(), w.sizes.end(), 0) != w.sizes.end()) return true;
-  // Of several elements for one place the last one counts; threads have no order.
+  // The last one of several elements for one place counts; threads have no order.
   if (std::find(w.to.begin(), w.to.end(), 0) != w.to.end()) return false;
   const bool same_layout = w.sizes.empty() || (w.sizes.size() == 1 && w.to[0] == 1 && w.from[0] == 1);
   if (same_layout) {

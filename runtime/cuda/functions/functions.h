@@ -25,7 +25,7 @@ inline constexpr int kPutBackWords = 6;              // to, from, bytes, reports
 inline constexpr int kCopyWords = 5 + 3 * kMaxRank;  // to, from, item bytes, elements, rank, (size, to, from)...
 inline constexpr int kCheckIndexWords =
     7 + 2 * kMaxRank;  // at, item, signed, elements, low, limit, rank, (size, at)...
-// What CheckIndices reports, as kernels do.
+// The words that CheckIndices reports, as kernels do.
 inline constexpr Int kIndexOutOfRange = 1;
 
 struct Chunk {  // NOLINT: 16 bytes that are read and written at once
