@@ -784,9 +784,33 @@ bool Executable::IsCheapToPrepare(const LibraryRequest& request) {
 }
 
 // Prepares now whatever does not depend on a call's sizes, instead of in the first call.
-void Executable::FindWeightsOfAllRows(const fb::BundleT& bundle) {
-  // A product of this many rows reads its weight in place.
+namespace {
+
+// Returns element `i`, or null: the bundle's numbers have not been checked yet.
+template <typename T>
+const T* At(const std::vector<std::unique_ptr<T>>& list, int64_t i) {
+  return i < 0 || i >= static_cast<int64_t>(list.size()) ? nullptr : list[i].get();
+}
+
+// Returns whether the sizes of a result, of which operand `input` of a product is a weight, make it read that in place:
+// it has few rows. The left operand multiplies the columns of the right one.
+bool IsReadInPlace(const fb::BundleT& bundle, const std::vector<int>& sizes, int input) {
   constexpr int64_t kMostInPlace = 2;
+  if (sizes.empty()) return true;
+  const auto first = input == 0 ? sizes.end() - 1 : sizes.begin(), last = input == 0 ? sizes.end() : sizes.end() - 1;
+  int64_t rows = 1;
+  return std::all_of(first, last, [&](int e) {
+    if (e < 0 || e >= static_cast<int64_t>(bundle.exprs.size())) return false;
+    const fb::ExprNode& n = bundle.exprs[e];
+    return n.op() == fb::ExprOp::Constant && n.constant() >= 0 && n.constant() <= kMostInPlace &&
+           (rows *= n.constant()) <= kMostInPlace;
+  });
+}
+
+}  // namespace
+
+void Executable::FindWeightsOfAllRows(const fb::BundleT& bundle) {
+  const auto num_segments = static_cast<int64_t>(container_->segments().size());
   for (const auto& method : bundle.methods) FindWeightsOfAllRows(*method);
   for (const auto& plan : bundle.plans) {
     if (plan->eager != nullptr) {
@@ -796,22 +820,14 @@ void Executable::FindWeightsOfAllRows(const fb::BundleT& bundle) {
       for (const auto& step : block->steps) {
         const fb::LibraryCallT* call = step->step.AsLibraryCall();
         if (call == nullptr || call->op != "matmul" || call->inputs.size() < 2 || call->outputs.size() != 1) continue;
-        const auto& sizes = plan->views[call->outputs[0]]->sizes;
-        if (sizes.empty()) continue;
+        const fb::ViewT* out = At(plan->views, call->outputs[0]);
         for (const int input : {0, 1}) {
-          if (call->inputs[input] < 0) continue;
-          const fb::SlotT& slot = *plan->slots[plan->views[call->inputs[input]]->slot];
-          if (slot.kind != fb::SlotKind::StateStorage) continue;
-          // The left operand multiplies the columns of the right one.
-          const auto first = input == 0 ? sizes.end() - 1 : sizes.begin(),
-                     last = input == 0 ? sizes.end() : sizes.end() - 1;
-          int64_t rows = 1;
-          const bool few = std::all_of(first, last, [&](int e) {
-            const fb::ExprNode& n = bundle.exprs[e];
-            return n.op() == fb::ExprOp::Constant && n.constant() <= kMostInPlace &&
-                   (rows *= n.constant()) <= kMostInPlace;
-          });
-          if (!few) weights_of_all_rows_->insert(StateBytes(*bundle.storages[slot.index]));
+          const fb::ViewT* view = At(plan->views, call->inputs[input]);
+          const fb::SlotT* slot = view == nullptr ? nullptr : At(plan->slots, view->slot);
+          if (out == nullptr || slot == nullptr || slot->kind != fb::SlotKind::StateStorage) continue;
+          const fb::StateStorageT* storage = At(bundle.storages, slot->index);
+          if (storage == nullptr || storage->segment < 0 || storage->segment >= num_segments) continue;
+          if (!IsReadInPlace(bundle, out->sizes, input)) weights_of_all_rows_->insert(StateBytes(*storage));
         }
       }
     }
