@@ -49,6 +49,7 @@ class GroupCall {
       auto& changed = FindSchema(g_.node(n).op)->IsMutable() ? written : made;
       for (ValueId v : g_.node(n).outputs) note(v), changed.insert(w_.Number(v));
     }
+    ShowWhatIsReadAfterAWrite();
     // Parts that lie apart are operands of their own.
     const auto is_seen_changed = [&](int a, int b) {
       return a != b && written.contains(a) && !bases_.AreApart(names_.at(a).front(), names_.at(b).front());
@@ -129,6 +130,22 @@ class GroupCall {
   std::vector<int> outputs, targets;  // by result of the call; -1: the other one has its number
 
  private:
+  // The strides of what is made from a tensor follow the tensor's own, not those of the value that was written to it.
+  void ShowWhatIsReadAfterAWrite() {
+    absl::flat_hash_set<int> written;  // bases
+    for (NodeId n : nodes_) {
+      if (bases_.IsView(n)) continue;
+      if (FindSchema(g_.node(n).op)->IsMutable()) {
+        for (ValueId v : g_.node(n).outputs) written.insert(w_.Number(bases_.Base(v)));
+      } else {
+        ForTensors(n, [&](ValueId v) {
+          const int base = w_.Number(bases_.Base(v));
+          if (written.contains(base)) shown_.insert(base);
+        });
+      }
+    }
+  }
+
   struct Result {
     int number = -1;
     bool is_target = false;   // a tensor from outside, which the group writes
