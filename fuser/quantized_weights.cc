@@ -398,6 +398,11 @@ class WeightFinder {
     out = e.Cast(out, DType::kFloat32);
     out = r->scale.valid() ? e.Mul(out, of_rows(e.Cast(r->scale, DType::kFloat32))) : e.MulN(out, r->known_scale);
     if (w->scales.valid()) out = e.Mul(out, e.Cast(w->scales, DType::kFloat32));
+    return ReplaceProduct(e, out, bias, sizes, columns);
+  }
+
+  // Replaces a node by a product of rows, whose sizes are `sizes`, and its bias, if there is one.
+  absl::Status ReplaceProduct(Emit& e, ValueId out, ValueId bias, const std::vector<Expr>& sizes, const Expr& columns) {
     if (bias.valid() && g_.value(bias).type.IsTensor()) out = e.Add(out, bias);
     std::vector<Expr> result(sizes.begin(), sizes.end() - 1);
     result.push_back(columns);
@@ -427,12 +432,7 @@ class WeightFinder {
       const ValueId no_zero_point = e.EqN(e.Unsqueeze(zeros, 0), 0);
       out = e.Cast(e.Where(no_zero_point, wide, e.Sub(wide, part)), t);
     }
-    if (bias.valid() && g_.value(bias).type.IsTensor()) out = e.Add(out, bias);
-    std::vector<Expr> result(sizes.begin(), sizes.end() - 1);
-    result.push_back(columns);
-    out = e.View(out, result);
-    if (!e.ok()) return e.status();
-    return e.ReplaceNode({out});
+    return ReplaceProduct(e, out, bias, sizes, columns);
   }
 
   // The sums of the rows of a weight of int8, which torchao's products of uint8 take off, are the same in each call.
