@@ -50,7 +50,7 @@ TEST(ElementTableTest, AnErasedContainerHasNoElementsAndOthersKeepTheirs) {
     EXPECT_EQ(t.Find(2, slot), 200 + slot);
   }
   EXPECT_TRUE(t.Of(1).empty());
-  // What was erased makes room for others.
+  // An erased entry makes room for others.
   const int64_t bytes = t.bytes();
   t.Erase(1);
   t.Add(1, 3, 7);
