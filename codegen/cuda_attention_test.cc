@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "smelt/codegen/cuda_emulation.h"
+#include "smelt/codegen/cuda_library_testing.h"
 #include "smelt/core/tensor/dtype.h"
 #include "smelt/core/tensor/elements.h"
 #include "smelt/schema/library_kernels.h"
@@ -38,29 +38,19 @@ const Case kCases[] = {
 };
 class AttentionTest : public testing::TestWithParam<int> {};
 
-struct Memory {
-  Memory(DType t, int64_t n) : type(t), bytes(static_cast<size_t>(std::max<int64_t>(n, 1) * ItemSize(t))), size(n) {}
-  double Get(int64_t i) const { return LoadDouble(bytes.data() + i * ItemSize(type), type); }
-  void Set(int64_t i, double v) { StoreDouble(bytes.data() + i * ItemSize(type), type, v); }
-  int64_t word() { return reinterpret_cast<int64_t>(bytes.data()); }
-  DType type;
-  std::vector<char> bytes;
-  int64_t size;
-};
-
 TEST_P(AttentionTest, EqualsItsDefinition) {
   using namespace attention_words;  // NOLINT
   const Case& c = kCases[GetParam()];
   const DType mask_type = c.mask == Mask::kBools ? DType::kBool : c.type;
-  Memory query(c.type, c.heads * c.queries * c.depth), key(c.type, c.key_heads * c.keys * c.depth),
+  LibraryMemory query(c.type, c.heads * c.queries * c.depth), key(c.type, c.key_heads * c.keys * c.depth),
       value(c.type, c.key_heads * c.keys * c.columns), out(c.type, c.heads * c.queries * c.columns),
       mask(mask_type, c.queries * c.keys);
   std::mt19937 rng(static_cast<unsigned>(GetParam()));
-  for (Memory* m : {&query, &key, &value, &out}) {
-    for (int64_t i = 0; i < m->size; ++i) m->Set(i, std::uniform_real_distribution<>(-2, 2)(rng));
+  for (LibraryMemory* m : {&query, &key, &value, &out}) {
+    for (int64_t i = 0; i < m->elements(); ++i) m->Set(i, std::uniform_real_distribution<>(-2, 2)(rng));
   }
   // Row 7 has no key that counts.
-  for (int64_t i = 0; i < mask.size; ++i) {
+  for (int64_t i = 0; i < mask.elements(); ++i) {
     mask.Set(i,
              c.mask == Mask::kBools ? rng() % 3 != 0 && i / c.keys != 7 : std::uniform_real_distribution<>(-1, 1)(rng));
   }
@@ -69,7 +59,7 @@ TEST_P(AttentionTest, EqualsItsDefinition) {
   words[kHeads + 3] = c.heads;
   words[kKeyShares + 3] = words[kValueShares + 3] = c.heads / c.key_heads;
   words[kQueries] = c.queries, words[kKeys] = c.keys, words[kDepth] = c.depth, words[kColumns] = c.columns;
-  const auto matrix = [&](int word, Memory& m, int64_t rows, int64_t columns) {
+  const auto matrix = [&](int word, LibraryMemory& m, int64_t rows, int64_t columns) {
     words[word] = m.word(), words[word + 4] = rows * columns, words[word + 5] = columns, words[word + 6] = 1;
   };
   matrix(kQuery, query, c.queries, c.depth);
@@ -81,13 +71,7 @@ TEST_P(AttentionTest, EqualsItsDefinition) {
   const double scale = 0.25;
   std::memcpy(&words[kScale], &scale, 8);
   std::memcpy(&words[kCap], &c.cap, 8);
-  const LibraryKernel kernel = {kAttentionKernel, {c.type, mask_type}};
-  auto emulation = CudaEmulation::CreateLibrary(kernel, 80);
-  ASSERT_TRUE(emulation.ok()) << emulation.status();
-  ASSERT_EQ(static_cast<int>(words.size()), kernel.NumWords());
-  int64_t status[8] = {};
-  (*emulation)->Launch(/*grid=*/2, words.data(), 0, 1, status);
-  EXPECT_EQ((*emulation)->race(), "");
+  LaunchLibraryKernel({kAttentionKernel, {c.type, mask_type}}, 80, words, /*grid=*/2);
   int64_t wrong = 0;
   for (int64_t h = 0; h < c.heads; ++h) {
     const int64_t shared = h / (c.heads / c.key_heads);

@@ -76,7 +76,7 @@ llvm::GlobalVariable* CudaLibraryFunction::Shared(const char* suffix, Type* type
 std::vector<Value*> CudaLibraryFunction::Offsets(Value* n, int sizes, const std::vector<int>& strides) {
   std::vector<Term> at(strides.size(), Term(0));
   Value* rest = n;
-  for (int d = kCopyRank - 1; d >= 0; --d) {
+  for (int d = kStridedRank - 1; d >= 0; --d) {
     Value* index = d > 0 ? Emit(Term(rest) % Arg(sizes + d)) : rest;
     if (d > 0) rest = Emit(Term(rest) / Arg(sizes + d));
     for (size_t k = 0; k < strides.size(); ++k) at[k] = at[k] + Term(index) * Arg(strides[k] + d);
@@ -91,22 +91,9 @@ namespace {
 // Calls body(number of an element) for the elements of this thread.
 void ForEachElement(CudaLibraryFunction& f, int sizes, const std::function<void(Value*)>& body) {
   Term elements = 1;
-  for (int d = 0; d < kCopyRank; ++d) elements = elements * f.Arg(sizes + d);
+  for (int d = 0; d < kStridedRank; ++d) elements = elements * f.Arg(sizes + d);
   CudaFunction& g = f.f();
   f.For(Term(g.block()) * kCudaBlock + g.thread(), elements, Term(g.blocks()) * kCudaBlock, body);
-}
-
-void EmitCopy(CudaLibraryFunction& f, DType t) {
-  using namespace copy_words;  // NOLINT
-  Type* type = f.b().getIntNTy(static_cast<unsigned>(8 * ItemSize(t)));
-  const llvm::Align align(static_cast<uint64_t>(ItemSize(RealOf(t))));
-  ForEachElement(f, kSizes, [&](Value* n) {
-    const std::vector<Value*> at = f.Offsets(n, kSizes, {kTo + 1, kFrom + 1});
-    Value* from = f.Address(f.Arg(kFrom), t, at[1]);
-    Value* value = f.b().CreateAlignedLoad(type, from, align);
-    Value* to = f.Address(f.Arg(kTo), t, at[0]);
-    f.b().CreateAlignedStore(value, to, align);
-  });
 }
 
 // Draw number `n` of a stream as 64 bits.
@@ -221,8 +208,6 @@ absl::StatusOr<std::unique_ptr<llvm::Module>> LowerLibraryKernel(llvm::LLVMConte
     EmitAttention(f, kernel);
   } else if (base == kOrderKernel || base == kSearchKernel || base == kNonzeroKernel || base == kMaskedSelectKernel) {
     EmitOrder(f, kernel);
-  } else if (base == kCopyKernel) {
-    EmitCopy(f, kernel.types[0]);
   } else {
     EmitRandom(f, base, kernel.types[0]);
   }

@@ -38,7 +38,7 @@ class CudaLibraryFunction {
   Value* Load(Value* address, DType t);
   void Store(Value* value, Value* address, DType t);
   Type* TypeOf(DType t) { return scalar().TypeOf(t); }
-  // The offset of element number `n`, in row-major order of kCopyRank sizes, for strides from word `strides` on.
+  // The offset of element number `n`, in row-major order of kStridedRank sizes, for strides from word `strides` on.
   std::vector<Value*> Offsets(Value* n, int sizes, const std::vector<int>& strides);
 
   // Memory that the threads of a block share, of `count` elements, aligned to 16 bytes.

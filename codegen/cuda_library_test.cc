@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "smelt/codegen/cuda_emulation.h"
+#include "smelt/codegen/cuda_library_testing.h"
 #include "smelt/core/tensor/dtype.h"
 #include "smelt/core/tensor/elements.h"
 #include "smelt/core/tensor/float16.h"
@@ -26,35 +26,6 @@ int64_t Bits(double x) {
   int64_t bits;
   std::memcpy(&bits, &x, sizeof bits);
   return bits;
-}
-
-// Elements of a dtype in memory, with room before and after that nothing may change.
-class Memory {
- public:
-  Memory(DType t, int64_t elements)
-      : type_(t), bytes_(static_cast<size_t>((elements + 2 * kRoom) * ItemSize(t)), static_cast<char>(0xa5)) {}
-  char* at(int64_t i) { return bytes_.data() + (i + kRoom) * ItemSize(type_); }
-  const char* at(int64_t i) const { return bytes_.data() + (i + kRoom) * ItemSize(type_); }
-  int64_t word() { return reinterpret_cast<int64_t>(at(0)); }
-  int64_t elements() const { return static_cast<int64_t>(bytes_.size()) / ItemSize(type_) - 2 * kRoom; }
-  double Get(int64_t i) const { return LoadDouble(at(i), type_); }
-  void Set(int64_t i, double v) { StoreDouble(at(i), type_, v); }
-  const std::vector<char>& bytes() const { return bytes_; }
-
- private:
-  static constexpr int64_t kRoom = 16;
-  DType type_;
-  std::vector<char> bytes_;
-};
-
-void Launch(const LibraryKernel& kernel, int capability, const std::vector<int64_t>& words, int grid) {
-  auto emulation = CudaEmulation::CreateLibrary(kernel, capability);
-  ASSERT_TRUE(emulation.ok()) << emulation.status();
-  ASSERT_EQ(static_cast<int>(words.size()), kernel.NumWords());
-  int64_t status[8] = {};
-  (*emulation)->Launch(grid, words.data(), 0, 1, status);
-  EXPECT_EQ((*emulation)->race(), "");
-  EXPECT_EQ(status[0], 0);
 }
 
 struct ProductCase {
@@ -96,7 +67,7 @@ TEST_P(ProductTest, AddsInOrderWhateverTheSizesAndStrides) {
     const int64_t gap = spread ? 2 : 1;
     SCOPED_TRACE(absl::StrCat(kernel.Entry(), " ", m, "x", n, "x", k, " z ", z, " turned ", a_turned, b_turned, " gap ",
                               gap, " scales ", scales));
-    Memory a(in, z * m * k * gap), b(in, k * n * gap), c(out, z * m * n), bias(out, n);
+    LibraryMemory a(in, z * m * k * gap), b(in, k * n * gap), c(out, z * m * n), bias(out, n);
     const double large = in == DType::kInt8 ? 100 : 4;
     for (int64_t i = 0; i < a.elements(); ++i) a.Set(i, std::uniform_real_distribution<>(-large, large)(rng));
     for (int64_t i = 0; i < b.elements(); ++i) b.Set(i, std::uniform_real_distribution<>(-large, large)(rng));
@@ -114,7 +85,7 @@ TEST_P(ProductTest, AddsInOrderWhateverTheSizesAndStrides) {
     words[kC] = c.word(), words[kC + 1] = n, words[kC + 2] = 1, words[kC + 5] = m * n;
     if (scales) words[kBias] = bias.word(), words[kBias + 2] = 1;
     words[kAlpha] = Bits(alpha), words[kBeta] = Bits(beta);
-    Memory want = c;
+    LibraryMemory want = c;
     for (int64_t y = 0; y < z; ++y) {
       for (int64_t i = 0; i < m; ++i) {
         for (int64_t j = 0; j < n; ++j) {
@@ -128,7 +99,7 @@ TEST_P(ProductTest, AddsInOrderWhateverTheSizesAndStrides) {
         }
       }
     }
-    Launch(kernel, capability, words, /*grid=*/1 + round % 3);
+    LaunchLibraryKernel(kernel, capability, words, /*grid=*/1 + round % 3);
     int64_t wrong = 0;
     for (int64_t i = 0; i < c.elements(); ++i) {
       const double x = c.Get(i), y = want.Get(i);
@@ -145,14 +116,14 @@ INSTANTIATE_TEST_SUITE_P(All, ProductTest, testing::Range(0, static_cast<int>(st
 
 TEST(CudaLibraryTest, IntegersWrap) {
   using namespace product_words;  // NOLINT
-  Memory a(DType::kInt16, 2), b(DType::kInt16, 2), c(DType::kInt16, 1);
+  LibraryMemory a(DType::kInt16, 2), b(DType::kInt16, 2), c(DType::kInt16, 1);
   for (int i = 0; i < 2; ++i) a.Set(i, 300), b.Set(i, 300);
   std::vector<int64_t> words(kCount, 0);
   words[kRows] = words[kColumns] = 1, words[kInner] = 2;
   for (int d = 0; d < 4; ++d) words[kBatch + d] = 1;
   words[kA] = a.word(), words[kB] = b.word(), words[kC] = c.word(), words[kA + 2] = words[kB + 1] = 1;
   words[kAlpha] = words[kBeta] = Bits(1);
-  Launch({kProductKernel, {DType::kInt16, DType::kInt16}}, 80, words, 1);
+  LaunchLibraryKernel({kProductKernel, {DType::kInt16, DType::kInt16}}, 80, words, 1);
   EXPECT_EQ(c.Get(0), static_cast<int16_t>(180000));
 }
 
@@ -195,10 +166,10 @@ TEST_P(ConvolutionTest, AddsTapsAndTheirChannelsInOrder) {
   const DType t = v.kernel.types[0];
   const auto count = [](const int64_t* s) { return s[0] * s[1] * s[2]; };
   const int64_t c = v.groups * v.in_channels, oc = v.groups * v.out_channels;
-  Memory in(t, v.images * c * count(v.in)), weight(t, c * v.out_channels * count(v.taps)), bias(t, oc),
+  LibraryMemory in(t, v.images * c * count(v.in)), weight(t, c * v.out_channels * count(v.taps)), bias(t, oc),
       out(t, v.images * oc * count(v.out));
   std::mt19937 rng(static_cast<unsigned>(GetParam()));
-  for (Memory* m : {&in, &weight, &bias}) {
+  for (LibraryMemory* m : {&in, &weight, &bias}) {
     for (int64_t i = 0; i < m->elements(); ++i) m->Set(i, std::uniform_real_distribution<>(-2, 2)(rng));
   }
   in.Set(1, std::numeric_limits<double>::infinity());
@@ -227,7 +198,7 @@ TEST_P(ConvolutionTest, AddsTapsAndTheirChannelsInOrder) {
   words[kOutput] = out.word(), words[kOutput + 1] = os[0], words[kOutput + 2] = os[1],
   words[kOutput + 3] = os[1] * v.out_channels;
   if (v.biased) words[kBias] = bias.word(), words[kBias + 1] = 1, words[kBias + 2] = v.out_channels;
-  Launch(v.kernel, 80, words, 2);
+  LaunchLibraryKernel(v.kernel, 80, words, 2);
   int64_t wrong = 0;
   for (int64_t n = 0; n < v.images; ++n) {
     for (int64_t o = 0; o < oc * count(v.out); ++o) {
@@ -253,7 +224,7 @@ TEST_P(ConvolutionTest, AddsTapsAndTheirChannelsInOrder) {
         }
       }
       if (v.biased) sum = Round(t, sum + bias.Get(channel));
-      Memory want(t, 1);
+      LibraryMemory want(t, 1);
       want.Set(0, sum);
       const double got = out.Get(n * os[0] + channel * os[1] + at[0] * os[2] + at[1] * os[3] + at[2] * os[4]);
       const bool same = got == want.Get(0) || (std::isnan(got) && std::isnan(want.Get(0)));
@@ -264,48 +235,23 @@ TEST_P(ConvolutionTest, AddsTapsAndTheirChannelsInOrder) {
 }
 INSTANTIATE_TEST_SUITE_P(All, ConvolutionTest, testing::Range(0, static_cast<int>(std::size(kConvolutions))));
 
-TEST(CudaLibraryTest, CopiesElementsBetweenAnyStrides) {
-  for (const DType t : {DType::kUInt8, DType::kInt16, DType::kInt32, DType::kInt64, DType::kComplex128}) {
-    using namespace copy_words;  // NOLINT
-    Memory from(t, 7 * 5 * 11 * 2), to(t, 7 * 5 * 11);
-    for (int64_t i = 0; i < from.elements(); ++i) StoreInt(from.at(i), t, i % 251);
-    std::vector<int64_t> words(kCount, 0);
-    for (int d = 0; d < kCopyRank; ++d) words[kSizes + d] = 1;
-    words[kSizes + 3] = 7, words[kSizes + 4] = 5, words[kSizes + 5] = 11;
-    // Backwards along one dim, transposed, with gaps.
-    words[kTo] = to.word(), words[kTo + 1 + 3] = 1, words[kTo + 1 + 4] = 7, words[kTo + 1 + 5] = 35;
-    words[kFrom] = reinterpret_cast<int64_t>(from.at(4 * 22)), words[kFrom + 1 + 3] = 110, words[kFrom + 1 + 4] = -22,
-    words[kFrom + 1 + 5] = 2;
-    Launch({kCopyKernel, {t}}, 80, words, 2);
-    for (int64_t x = 0; x < 7; ++x) {
-      for (int64_t y = 0; y < 5; ++y) {
-        for (int64_t i = 0; i < 11; ++i) {
-          EXPECT_EQ(std::memcmp(to.at(x + 7 * y + 35 * i), from.at(110 * x + 22 * (4 - y) + 2 * i), ItemSize(t)), 0);
-        }
-      }
-    }
-    EXPECT_EQ(static_cast<unsigned char>(*to.at(-1)), 0xa5);
-    EXPECT_EQ(static_cast<unsigned char>(*to.at(7 * 5 * 11)), 0xa5);
-  }
-}
-
 // The first block of Philox 4x32-10 for a key and a counter of 0 is that of its authors' test vectors.
 TEST(CudaLibraryTest, DrawsTheNumbersOfPhilox) {
   using namespace random_words;  // NOLINT
   const uint64_t draws[] = {0xe169c58d6627e8d5, 0x9b00dbd8bc57ac4c};
   std::vector<int64_t> words(kCount, 0);
-  for (int d = 0; d < kCopyRank; ++d) words[kSizes + d] = 1;
-  words[kSizes + 5] = 2, words[kTo + kCopyRank] = 1;
-  Memory uniform(DType::kFloat64, 2), whole(DType::kInt64, 2), coin(DType::kBool, 2), normal(DType::kFloat32, 2);
+  for (int d = 0; d < kStridedRank; ++d) words[kSizes + d] = 1;
+  words[kSizes + 5] = 2, words[kTo + kStridedRank] = 1;
+  LibraryMemory uniform(DType::kFloat64, 2), whole(DType::kInt64, 2), coin(DType::kBool, 2), normal(DType::kFloat32, 2);
   words[kP0] = Bits(0), words[kP1] = Bits(1);
   words[kTo] = uniform.word();
-  Launch({kUniformKernel, {DType::kFloat64}}, 80, words, 1);
+  LaunchLibraryKernel({kUniformKernel, {DType::kFloat64}}, 80, words, 1);
   words[kTo] = normal.word();
-  Launch({kNormalKernel, {DType::kFloat32}}, 80, words, 1);
+  LaunchLibraryKernel({kNormalKernel, {DType::kFloat32}}, 80, words, 1);
   words[kP0] = Bits(0.6), words[kTo] = coin.word();
-  Launch({kBernoulliKernel, {DType::kBool}}, 80, words, 1);
+  LaunchLibraryKernel({kBernoulliKernel, {DType::kBool}}, 80, words, 1);
   words[kP0] = Bits(-5), words[kP1] = Bits(1000), words[kTo] = whole.word();
-  Launch({kRandintKernel, {DType::kInt64}}, 80, words, 1);
+  LaunchLibraryKernel({kRandintKernel, {DType::kInt64}}, 80, words, 1);
   for (int i = 0; i < 2; ++i) {
     const double u = static_cast<double>(draws[i] >> 11) * 0x1p-53;
     EXPECT_EQ(uniform.Get(i), u);

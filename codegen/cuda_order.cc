@@ -69,7 +69,7 @@ class OrderEmitter {
     first_nan_ = f_.Shared("_nan", b_.getInt64Ty(), 1);
     length_ = f_.Arg(order_words::kLength);
     Term lines = 1;
-    for (int d = 0; d < kCopyRank; ++d) lines = lines * f_.Arg(order_words::kLines + d);
+    for (int d = 0; d < kStridedRank; ++d) lines = lines * f_.Arg(order_words::kLines + d);
     f_.For(g_.block(), lines, g_.blocks(), [&](Value* line) { Line(line); });
   }
 
@@ -100,7 +100,7 @@ class OrderEmitter {
     Value* const log = LogOf(f_, length_);
     Value* const padded = f_.Emit(Term(1) << log);
     const auto element = [&](Value* i) {
-      return f_.Address(f_.Arg(W::kIn), type_, Term(at[0]) + Term(i) * f_.Arg(W::kIn + 1 + kCopyRank));
+      return f_.Address(f_.Arg(W::kIn), type_, Term(at[0]) + Term(i) * f_.Arg(W::kIn + 1 + kStridedRank));
     };
     Value* const flip = f_.Emit(Term(0) - f_.Arg(W::kDescending));
     Each(padded, [&](Value* i) {
@@ -141,15 +141,16 @@ class OrderEmitter {
         Value* key = Key(i);
         Value* wide = Load(b_.getInt64Ty(), key);
         Value* value = b_.CreateTrunc(wide, b_.getIntNTy(static_cast<unsigned>(8 * ItemSize(type_))));
-        Value* to = f_.Address(f_.Arg(W::kValues), type_, Term(at[1]) + Term(i) * f_.Arg(W::kValues + 1 + kCopyRank));
+        Value* to =
+            f_.Address(f_.Arg(W::kValues), type_, Term(at[1]) + Term(i) * f_.Arg(W::kValues + 1 + kStridedRank));
         Store(value, to);
       });
     });
     f_.If(Term(f_.Arg(W::kIndices)) != 0, [&] {
       Each(keep, [&](Value* i) {
         Value* index = LoadIndex(Term(first) + i);
-        Value* to =
-            f_.Address(f_.Arg(W::kIndices), DType::kInt64, Term(at[2]) + Term(i) * f_.Arg(W::kIndices + 1 + kCopyRank));
+        Value* to = f_.Address(f_.Arg(W::kIndices), DType::kInt64,
+                               Term(at[2]) + Term(i) * f_.Arg(W::kIndices + 1 + kStridedRank));
         Store(index, to);
       });
     });
@@ -236,7 +237,7 @@ class OrderEmitter {
 
 void ForEachOfThread(CudaLibraryFunction& f, int sizes, const std::function<void(Value*)>& body) {
   Term elements = 1;
-  for (int d = 0; d < kCopyRank; ++d) elements = elements * f.Arg(sizes + d);
+  for (int d = 0; d < kStridedRank; ++d) elements = elements * f.Arg(sizes + d);
   CudaFunction& g = f.f();
   f.For(Term(g.block()) * kCudaBlock + g.thread(), elements, Term(g.blocks()) * kCudaBlock, body);
 }
@@ -264,7 +265,7 @@ void EmitSearch(CudaLibraryFunction& f, const std::vector<DType>& types) {
       f.If(Term(from) < to, [&] {
         Value* middle = f.Emit(Term(from) + (Term(to) - from) / 2);
         Value* address =
-            f.Address(f.Arg(W::kSorted), types[0], Term(at[1]) + Term(middle) * f.Arg(W::kSorted + 1 + kCopyRank));
+            f.Address(f.Arg(W::kSorted), types[0], Term(at[1]) + Term(middle) * f.Arg(W::kSorted + 1 + kStridedRank));
         Value* boundary = load(address, types[0]);
         // A comparison with NaN is false.
         Value* is_above = is_real ? b.CreateFCmpOGT(boundary, value) : b.CreateICmpSGT(boundary, value);
@@ -300,7 +301,7 @@ void EmitChoice(CudaLibraryFunction& f, const LibraryKernel& kernel) {
   };
   f.If(Term(g.block()) == 0, [&] {
     Term size = 1;
-    for (int d = 0; d < kCopyRank; ++d) size = size * f.Arg(W::kSizes + d);
+    for (int d = 0; d < kStridedRank; ++d) size = size * f.Arg(W::kSizes + d);
     Value* const elements = f.Emit(size);
     AllocaInst* const total = g.Variable(i64);
     b.CreateStore(b.getInt64(0), total);
@@ -346,10 +347,10 @@ void EmitChoice(CudaLibraryFunction& f, const LibraryKernel& kernel) {
           }
           // The last dims are the tensor's.
           Value* rest = element;
-          for (int d = kCopyRank - 1; d >= 0; --d) {
+          for (int d = kStridedRank - 1; d >= 0; --d) {
             Value* index = f.Emit(Term(rest) % f.Arg(W::kSizes + d));
             rest = f.Emit(Term(rest) / f.Arg(W::kSizes + d));
-            const Term dim = Term(f.Arg(W::kRank)) - (kCopyRank - d);
+            const Term dim = Term(f.Arg(W::kRank)) - (kStridedRank - d);
             f.If(Term(-1) < dim, [&] {
               Value* address = f.Address(f.Arg(W::kOut), DType::kInt64, to + dim * f.Arg(W::kOut + 2));
               f.Store(index, address, DType::kInt64);

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "smelt/codegen/cuda_emulation.h"
+#include "smelt/codegen/cuda_library_testing.h"
 #include "smelt/core/tensor/dtype.h"
 #include "smelt/core/tensor/elements.h"
 #include "smelt/schema/library_kernels.h"
@@ -25,33 +25,9 @@ namespace {
 using testing::ElementsAre;
 using testing::ElementsAreArray;
 
-class Memory {
- public:
-  Memory(DType t, int64_t elements) : type_(t), bytes_(static_cast<size_t>(elements * ItemSize(t))) {}
-  char* at(int64_t i) { return bytes_.data() + i * ItemSize(type_); }
-  int64_t word() { return reinterpret_cast<int64_t>(bytes_.data()); }
-  double Get(int64_t i) const { return LoadDouble(bytes_.data() + i * ItemSize(type_), type_); }
-  void Set(int64_t i, double v) { StoreDouble(at(i), type_, v); }
-  int64_t size() const { return static_cast<int64_t>(bytes_.size()) / ItemSize(type_); }
-
- private:
-  DType type_;
-  std::vector<char> bytes_;
-};
-
-void Launch(const LibraryKernel& kernel, const std::vector<int64_t>& words, int grid) {
-  auto emulation = CudaEmulation::CreateLibrary(kernel, 80);
-  ASSERT_TRUE(emulation.ok()) << emulation.status();
-  ASSERT_EQ(static_cast<int>(words.size()), kernel.NumWords());
-  int64_t status[8] = {};
-  (*emulation)->Launch(grid, words.data(), 0, 1, status);
-  EXPECT_EQ((*emulation)->race(), "");
-  EXPECT_EQ(status[0], 0);
-}
-
 // Values with duplicates, both zeros, and what a dtype has besides numbers.
-void FillOddly(Memory& m, DType t, std::mt19937& rng) {
-  for (int64_t i = 0; i < m.size(); ++i) {
+void FillOddly(LibraryMemory& m, DType t, std::mt19937& rng) {
+  for (int64_t i = 0; i < m.elements(); ++i) {
     const double special[] = {std::nan(""), INFINITY, -INFINITY, 0, -0.0};
     m.Set(i, IsFloating(t) && rng() % 8 == 0 ? special[rng() % 5]
                                              : static_cast<double>(rng() % 50) - (IsSigned(t) ? 25 : 0));
@@ -59,17 +35,17 @@ void FillOddly(Memory& m, DType t, std::mt19937& rng) {
 }
 
 // Words for `lines` dense lines.
-std::vector<int64_t> OrderWords(Memory& in, Memory* values, Memory* indices, int64_t lines, int64_t length,
-                                int64_t keep) {
+std::vector<int64_t> OrderWords(LibraryMemory& in, LibraryMemory* values, LibraryMemory* indices, int64_t lines,
+                                int64_t length, int64_t keep) {
   using namespace order_words;  // NOLINT
   std::vector<int64_t> words(kCount, 0);
-  for (int d = 0; d < kCopyRank; ++d) words[kLines + d] = 1;
-  words[kLines + kCopyRank - 1] = lines;
-  const auto operand = [&](int word, Memory* m, int64_t line) {
+  for (int d = 0; d < kStridedRank; ++d) words[kLines + d] = 1;
+  words[kLines + kStridedRank - 1] = lines;
+  const auto operand = [&](int word, LibraryMemory* m, int64_t line) {
     if (m == nullptr) return;
     words[word] = m->word();
-    words[word + kCopyRank] = line;
-    words[word + 1 + kCopyRank] = 1;
+    words[word + kStridedRank] = line;
+    words[word + 1 + kStridedRank] = 1;
   };
   operand(kIn, &in, length);
   operand(kValues, values, keep);
@@ -80,7 +56,7 @@ std::vector<int64_t> OrderWords(Memory& in, Memory* values, Memory* indices, int
 }
 
 // The indices of a line in order: stable, NaN last, or first if descending.
-std::vector<int64_t> InOrder(const Memory& m, int64_t first, int64_t length, bool descending) {
+std::vector<int64_t> InOrder(const LibraryMemory& m, int64_t first, int64_t length, bool descending) {
   std::vector<int64_t> at(static_cast<size_t>(length));
   std::iota(at.begin(), at.end(), 0);
   const auto less = [&](double a, double b) { return !std::isnan(a) && (std::isnan(b) || a < b); };
@@ -100,13 +76,13 @@ TEST_P(OrderTest, SortsLinesStably) {
     for (const bool descending : {false, true}) {
       SCOPED_TRACE(absl::StrCat(Name(t), " ", length, descending ? " descending" : ""));
       const int64_t lines = 3;
-      Memory in(t, lines * length), indices(DType::kInt64, lines * length);
+      LibraryMemory in(t, lines * length), indices(DType::kInt64, lines * length);
       FillOddly(in, t, rng);
-      const Memory before = in;
+      const LibraryMemory before = in;
       // In place.
       std::vector<int64_t> words = OrderWords(in, &in, &indices, lines, length, length);
       words[order_words::kDescending] = descending;
-      Launch({kOrderKernel, {t}}, words, 2);
+      LaunchLibraryKernel({kOrderKernel, {t}}, 80, words, 2);
       int64_t wrong = 0;
       for (int64_t line = 0; line < lines; ++line) {
         const std::vector<int64_t> order = InOrder(before, line * length, length, descending);
@@ -127,10 +103,10 @@ INSTANTIATE_TEST_SUITE_P(All, OrderTest,
 
 TEST(CudaOrderTest, SortsTheLongestLine) {
   const int64_t length = kLongestLine;
-  Memory in(DType::kFloat32, length), values(DType::kFloat32, length), indices(DType::kInt64, length);
+  LibraryMemory in(DType::kFloat32, length), values(DType::kFloat32, length), indices(DType::kInt64, length);
   std::mt19937 rng(1);
   FillOddly(in, DType::kFloat32, rng);
-  Launch({kOrderKernel, {DType::kFloat32}}, OrderWords(in, &values, &indices, 1, length, length), 1);
+  LaunchLibraryKernel({kOrderKernel, {DType::kFloat32}}, 80, OrderWords(in, &values, &indices, 1, length, length), 1);
   const std::vector<int64_t> order = InOrder(in, 0, length, false);
   std::vector<int64_t> got;
   for (int64_t i = 0; i < length; ++i) got.push_back(static_cast<int64_t>(indices.Get(i)));
@@ -141,13 +117,13 @@ TEST(CudaOrderTest, TheMedianIsTheLowerOneOfTwoAndNaNIfThereIsOne) {
   const double nan = std::nan("");
   const std::vector<std::vector<double>> lines = {
       {3, 1, 2, 2}, {nan, 5, 4, 6}, {7, nan, nan, 1}, {1, 1, 1, 1}, {nan, nan, nan, nan}};
-  Memory in(DType::kFloat32, 20), values(DType::kFloat32, 5), indices(DType::kInt64, 5), flag(DType::kInt64, 1);
+  LibraryMemory in(DType::kFloat32, 20), values(DType::kFloat32, 5), indices(DType::kInt64, 5), flag(DType::kInt64, 1);
   for (int64_t i = 0; i < 20; ++i) in.Set(i, lines[static_cast<size_t>(i / 4)][static_cast<size_t>(i % 4)]);
   std::vector<int64_t> words = OrderWords(in, &values, &indices, 5, 4, 1);
   const auto run = [&](int median) {
     words[order_words::kMedian] = median;
     flag.Set(0, 0);
-    Launch({kOrderKernel, {DType::kFloat32}}, words, 2);
+    LaunchLibraryKernel({kOrderKernel, {DType::kFloat32}}, 80, words, 2);
     std::vector<int64_t> at;
     for (int64_t i = 0; i < 5; ++i) at.push_back(static_cast<int64_t>(indices.Get(i)));
     return at;
@@ -164,14 +140,14 @@ TEST(CudaOrderTest, TheMedianIsTheLowerOneOfTwoAndNaNIfThereIsOne) {
 }
 
 TEST(CudaOrderTest, AFlagSaysWhetherEqualElementsCouldBeChosen) {
-  Memory in(DType::kInt32, 6), values(DType::kInt32, 3), indices(DType::kInt64, 3), flag(DType::kInt64, 1);
+  LibraryMemory in(DType::kInt32, 6), values(DType::kInt32, 3), indices(DType::kInt64, 3), flag(DType::kInt64, 1);
   const auto flagged = [&](std::vector<double> line, int64_t keep, int64_t first_tie, int64_t ties) {
     for (int64_t i = 0; i < 6; ++i) in.Set(i, line[static_cast<size_t>(i)]);
     std::vector<int64_t> words = OrderWords(in, &values, &indices, 1, 6, keep);
     words[order_words::kFlag] = flag.word();
     words[order_words::kFirstTie] = first_tie, words[order_words::kTies] = ties;
     flag.Set(0, 0);
-    Launch({kOrderKernel, {DType::kInt32}}, words, 1);
+    LaunchLibraryKernel({kOrderKernel, {DType::kInt32}}, 80, words, 1);
     return flag.Get(0) != 0;
   };
   EXPECT_FALSE(flagged({1, 2, 3, 4, 4, 5}, 3, 0, 3));  // the first three
@@ -186,19 +162,20 @@ TEST(CudaOrderTest, SearchesAsTheLibraryOfCPlusPlusDoes) {
   using namespace search_words;  // NOLINT
   for (const int64_t length : {0, 1, 5, 64, 100}) {
     for (const bool right : {false, true}) {
-      Memory sorted(DType::kFloat32, 2 * length + 1), values(DType::kFloat32, 2 * 40), out(DType::kInt32, 2 * 40);
+      LibraryMemory sorted(DType::kFloat32, 2 * length + 1), values(DType::kFloat32, 2 * 40),
+          out(DType::kInt32, 2 * 40);
       for (int64_t row = 0; row < 2; ++row) {
         for (int64_t i = 0; i < length; ++i) sorted.Set(row * length + i, static_cast<double>(i / 2 + row));
         for (int64_t i = 0; i < 40; ++i) values.Set(row * 40 + i, static_cast<double>(i) / 2 - 2);
       }
       std::vector<int64_t> words(kCount, 0);
-      for (int d = 0; d < kCopyRank; ++d) words[kSizes + d] = 1;
+      for (int d = 0; d < kStridedRank; ++d) words[kSizes + d] = 1;
       words[kSizes + 4] = 2, words[kSizes + 5] = 40;
       words[kValues] = values.word(), words[kValues + 5] = 40, words[kValues + 6] = 1;
       words[kSorted] = sorted.word(), words[kSorted + 5] = length, words[kSorted + 7] = 1;
       words[kOut] = out.word(), words[kOut + 5] = 40, words[kOut + 6] = 1;
       words[kLength] = length, words[kRight] = right;
-      Launch({kSearchKernel, {DType::kFloat32, DType::kFloat32, DType::kInt32}}, words, 2);
+      LaunchLibraryKernel({kSearchKernel, {DType::kFloat32, DType::kFloat32, DType::kInt32}}, 80, words, 2);
       for (int64_t i = 0; i < 80; ++i) {
         std::vector<double> row;
         for (int64_t k = 0; k < length; ++k) row.push_back(sorted.Get(i / 40 * length + k));
@@ -215,7 +192,7 @@ TEST(CudaOrderTest, ChoosesElementsInOrder) {
   const int64_t rows = 70, columns = 67;  // more than two rounds of the block
   std::mt19937 rng(5);
   for (const int density : {0, 3, 10}) {
-    Memory in(DType::kFloat32, rows * columns), mask(DType::kBool, rows * columns);
+    LibraryMemory in(DType::kFloat32, rows * columns), mask(DType::kBool, rows * columns);
     std::vector<int64_t> chosen;
     for (int64_t i = 0; i < rows * columns; ++i) {
       const bool is_chosen = static_cast<int>(rng() % 10) < density;
@@ -226,22 +203,22 @@ TEST(CudaOrderTest, ChoosesElementsInOrder) {
       if (is_chosen) chosen.push_back(i);
     }
     const auto count = static_cast<int64_t>(chosen.size());
-    Memory places(DType::kInt64, 2 * count + 1), values(DType::kFloat32, count + 1);
+    LibraryMemory places(DType::kInt64, 2 * count + 1), values(DType::kFloat32, count + 1);
     places.Set(2 * count, 77), values.Set(count, 77);
     std::vector<int64_t> words(kEnd, 0);
-    for (int d = 0; d < kCopyRank; ++d) words[kSizes + d] = 1;
+    for (int d = 0; d < kStridedRank; ++d) words[kSizes + d] = 1;
     words[kSizes + 4] = rows, words[kSizes + 5] = columns;
-    const auto strides = [&](int word, Memory& m) {
+    const auto strides = [&](int word, LibraryMemory& m) {
       words[word] = m.word(), words[word + 5] = columns, words[word + 6] = 1;
     };
     words[kRank] = 2, words[kCount] = count;
     strides(kFlags, in);
     words[kOut] = places.word(), words[kOut + 1] = 2, words[kOut + 2] = 1;
-    Launch({kNonzeroKernel, {DType::kFloat32}}, words, 2);
+    LaunchLibraryKernel({kNonzeroKernel, {DType::kFloat32}}, 80, words, 2);
     strides(kFlags, mask);
     strides(kFrom, in);
     words[kOut] = values.word(), words[kOut + 1] = 1;
-    Launch({kMaskedSelectKernel, {DType::kInt32}}, words, 2);
+    LaunchLibraryKernel({kMaskedSelectKernel, {DType::kInt32}}, 80, words, 2);
     int64_t wrong = 0;
     for (int64_t k = 0; k < count; ++k) {
       const int64_t i = chosen[static_cast<size_t>(k)];

@@ -124,7 +124,7 @@ std::vector<LibraryKernel> EveryLibraryKernel() {
           {kSearchKernel, {f32, f32, i64}},
           {kNonzeroKernel, {DType::kBool}},
           {kMaskedSelectKernel, {DType::kInt32}},
-          {kCopyKernel, {DType::kComplex128}},
+          {kMaskedSelectKernel, {DType::kComplex128}},
           {kUniformKernel, {f32}},
           {kNormalKernel, {bf16}},
           {kBernoulliKernel, {DType::kBool}},

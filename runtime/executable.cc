@@ -783,7 +783,6 @@ bool Executable::IsCheapToPrepare(const LibraryRequest& request) {
   return true;
 }
 
-// Prepares now whatever does not depend on a call's sizes, instead of in the first call.
 namespace {
 
 // Returns element `i`, or null: the bundle's numbers have not been checked yet.
@@ -834,6 +833,7 @@ void Executable::FindWeightsOfAllRows(const fb::BundleT& bundle) {
   }
 }
 
+// Prepares now whatever does not depend on a call's sizes, instead of in the first call.
 absl::Status Executable::PrepareLibraryCalls() {
   const std::vector<int64_t> symbols(bundle_->symbols.size(), 0);
   const std::vector<uint8_t> unknown(bundle_->symbols.size(), 0);

@@ -364,23 +364,15 @@ absl::Status Executor::RunCopy(const fb::CopyT& c) {
   if (elements == 0) return absl::OkStatus();
   if (src.data == dst.data && src.strides == dst.strides) return absl::OkStatus();
   const int item = ItemSize(dst.dtype);
-  const auto copy = [&](char* to, absl::Span<const int64_t> to_strides, const char* from,
-                        absl::Span<const int64_t> from_strides) -> absl::Status {
-    if (!memory_->on_host) {
-      const DeviceLibrary library(*memory_->device, program_->image(), StatusWords(0));
-      SMELT_ASSIGN_OR_RETURN(const bool ran, library.Copy(to, to_strides, from, from_strides, dst.sizes, dst.dtype));
-      if (ran) return absl::OkStatus();
-    }
-    return memory_->device->CopyStrided(to, to_strides, from, from_strides, dst.sizes, item);
-  };
+  const ExecutionDevice& device = *memory_->device;
   if (MayMeet(src, dst) && !AreDisjoint(PlacedView(c.src), PlacedView(c.dst))) {
     // Rows are copied in an order of their own, by several threads.
     const Geometry dense = Geometry::Contiguous(dst.sizes);
-    SMELT_ASSIGN_OR_RETURN(const std::shared_ptr<Storage> all, memory_->device->NewStorage(elements * item));
-    SMELT_RETURN_IF_ERROR(copy(all->address(), dense.strides, src.data, src.strides));
-    SMELT_RETURN_IF_ERROR(copy(dst.data, dst.strides, all->address(), dense.strides));
+    SMELT_ASSIGN_OR_RETURN(const std::shared_ptr<Storage> all, device.NewStorage(elements * item));
+    SMELT_RETURN_IF_ERROR(device.CopyStrided(all->address(), dense.strides, src.data, src.strides, dst.sizes, item));
+    SMELT_RETURN_IF_ERROR(device.CopyStrided(dst.data, dst.strides, all->address(), dense.strides, dst.sizes, item));
   } else {
-    SMELT_RETURN_IF_ERROR(copy(dst.data, dst.strides, src.data, src.strides));
+    SMELT_RETURN_IF_ERROR(device.CopyStrided(dst.data, dst.strides, src.data, src.strides, dst.sizes, item));
   }
   if (c.copy_back) stats_.bytes_copied_back += elements * ItemSize(dst.dtype);
   return absl::OkStatus();

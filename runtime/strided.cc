@@ -13,9 +13,7 @@ namespace {
 constexpr int kMaxDims = 64;
 constexpr int64_t kChunkBytes = 256 << 10;
 
-struct Dim {
-  int64_t size, dst, src;  // strides in bytes
-};
+using Dim = StridedDim;
 
 template <int kBytes>
 void CopyRow(char* dst, int64_t ds, const char* src, int64_t ss, int64_t n) {
@@ -130,6 +128,28 @@ int ColumnDim(const Dim* dims, int rank) {
 
 }  // namespace
 
+int MergeDims(absl::Span<StridedDim> dims) {
+  int merged = 0;
+  for (const StridedDim& d : dims) {
+    if (merged > 0 && dims[merged - 1].dst == d.size * d.dst && dims[merged - 1].src == d.size * d.src) {
+      dims[merged - 1] = {dims[merged - 1].size * d.size, d.dst, d.src};
+    } else {
+      dims[merged++] = d;
+    }
+  }
+  return merged;
+}
+
+std::vector<StridedDim> MergedDims(absl::Span<const int64_t> sizes, absl::Span<const int64_t> dst_strides,
+                                   absl::Span<const int64_t> src_strides, int64_t item_bytes) {
+  std::vector<StridedDim> dims;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] != 1) dims.push_back({sizes[d], dst_strides[d] * item_bytes, src_strides[d] * item_bytes});
+  }
+  dims.resize(static_cast<size_t>(MergeDims(absl::MakeSpan(dims))));
+  return dims;
+}
+
 void CopyStrided(char* dst, absl::Span<const int64_t> dst_strides, const char* src,
                  absl::Span<const int64_t> src_strides, absl::Span<const int64_t> sizes, int item_bytes,
                  ThreadPool* pool, int width) {
@@ -151,16 +171,7 @@ void CopyStrided(char* dst, absl::Span<const int64_t> dst_strides, const char* s
     for (; k > 0 && std::abs(dims[k - 1].dst) < std::abs(dim.dst); --k) dims[k] = dims[k - 1];
     dims[k] = dim;
   }
-  int merged = 0;
-  for (int d = 0; d < rank; ++d) {
-    if (merged > 0 && dims[merged - 1].dst == dims[d].size * dims[d].dst &&
-        dims[merged - 1].src == dims[d].size * dims[d].src) {
-      dims[merged - 1] = {dims[merged - 1].size * dims[d].size, dims[d].dst, dims[d].src};
-    } else {
-      dims[merged++] = dims[d];
-    }
-  }
-  rank = merged;
+  rank = MergeDims(absl::MakeSpan(dims, static_cast<size_t>(rank)));
   if (rank == 0) dims[rank++] = {1, item_bytes, item_bytes};
   if (const int column = ColumnDim(dims, rank); column >= 0) {
     std::rotate(dims + column, dims + column + 1, dims + rank - 1);

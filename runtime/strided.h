@@ -3,6 +3,7 @@
 #define SMELT_RUNTIME_STRIDED_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "smelt/core/tensor/dtype.h"
@@ -25,6 +26,16 @@ struct StridedSpan {
     return n;
   }
 };
+
+// One dim of two strided memories: its size, and the distance of its elements in each, in bytes.
+struct StridedDim {
+  int64_t size, dst, src;
+};
+// Makes one dim of neighbours that continue each other in both memories. Returns how many are left, at the front.
+int MergeDims(absl::Span<StridedDim> dims);
+// Returns the merged dims of elements of `item_bytes`, without those of size 1.
+std::vector<StridedDim> MergedDims(absl::Span<const int64_t> sizes, absl::Span<const int64_t> dst_strides,
+                                   absl::Span<const int64_t> src_strides, int64_t item_bytes);
 
 // Copies element by element, with equal sizes and `item_bytes` each. Source and destination may be the same memory with
 // the same strides, but must not overlap otherwise. Large copies are divided among the pool's threads (not if it is

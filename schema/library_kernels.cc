@@ -29,11 +29,7 @@ bool MultipliesFloats(absl::Span<const DType> t) {
   return IsFloating(t[0]) && t[0] != DType::kFloat64 && Multiplies(t);
 }
 bool IsReal(absl::Span<const DType> t) { return !IsComplex(t[0]); }
-// One dtype for each size of an element.
-bool IsSize(absl::Span<const DType> t) {
-  return t[0] == DType::kUInt8 || t[0] == DType::kInt16 || t[0] == DType::kInt32 || t[0] == DType::kInt64 ||
-         t[0] == DType::kComplex128;
-}
+bool IsSize(absl::Span<const DType> t) { return t[0] == ElementOfSize(t[0]); }
 
 bool IsSearched(absl::Span<const DType> t) {
   return !IsComplex(t[0]) && !IsComplex(t[1]) && (t[2] == DType::kInt64 || t[2] == DType::kInt32);
@@ -49,7 +45,6 @@ constexpr Base kBases[] = {
     {kWideProductKernel, product_words::kCount, 2, MultipliesFloats},
     {kConvolutionKernel, convolution_words::kCount, 2, Multiplies},
     {kWideConvolutionKernel, convolution_words::kCount, 2, MultipliesFloats},
-    {kCopyKernel, copy_words::kCount, 1, IsSize},
     {kUniformKernel, random_words::kCount, 1, IsReal},
     {kNormalKernel, random_words::kCount, 1, IsReal},
     {kBernoulliKernel, random_words::kCount, 1, IsReal},
@@ -77,8 +72,6 @@ class Collector {
       for (const auto& block : p->blocks) {
         for (const auto& step : block->steps) Step(*p, *step);
       }
-      // Results may be copied to memory of the caller.
-      for (const auto& v : p->views) Add(CopyKernelFor(static_cast<DType>(v->dtype)));
       if (p->eager == nullptr) continue;
       for (const auto& call : p->eager->calls) Bundle(*call);
     }
@@ -146,29 +139,29 @@ fb::CudaKernelT LibraryKernel::Launch() const {
   } else if (base == kAttentionKernel) {
     stage->factors = {fb::CudaFactor(attention_words::kHeads, 4, 1), fb::CudaFactor(attention_words::kQueries, 1, 64)};
   } else if (base == kOrderKernel) {
-    stage->factors = {fb::CudaFactor(order_words::kLines, kCopyRank, 1)};
+    stage->factors = {fb::CudaFactor(order_words::kLines, kStridedRank, 1)};
   } else if (base != kNonzeroKernel && base != kMaskedSelectKernel) {
     // An element for each thread. These words begin with the sizes.
-    static_assert(int{copy_words::kSizes} == 0 && int{random_words::kSizes} == 0 && int{search_words::kSizes} == 0);
-    stage->factors = {fb::CudaFactor(copy_words::kSizes, kCopyRank, 1)};
+    static_assert(int{random_words::kSizes} == 0 && int{search_words::kSizes} == 0);
+    stage->factors = {fb::CudaFactor(random_words::kSizes, kStridedRank, 1)};
     stage->items_per_block = kThreads;
   }
   out.stages.push_back(std::move(stage));
   return out;
 }
 
-LibraryKernel CopyKernelFor(DType t) {
+DType ElementOfSize(DType t) {
   switch (ItemSize(t)) {
     case 1:
-      return {kCopyKernel, {DType::kUInt8}};
+      return DType::kUInt8;
     case 2:
-      return {kCopyKernel, {DType::kInt16}};
+      return DType::kInt16;
     case 4:
-      return {kCopyKernel, {DType::kInt32}};
+      return DType::kInt32;
     case 8:
-      return {kCopyKernel, {DType::kInt64}};
+      return DType::kInt64;
     default:
-      return {kCopyKernel, {DType::kComplex128}};
+      return DType::kComplex128;
   }
 }
 
@@ -201,7 +194,7 @@ std::vector<LibraryKernel> LibraryKernelsFor(absl::string_view op, absl::Span<co
     return {{kAttentionKernel, {*inputs[0], has_mask ? *inputs[3] : *inputs[0]}}};
   }
   if (op == "nonzero") return {{kNonzeroKernel, {*inputs[0]}}};
-  if (op == "masked_select") return {{kMaskedSelectKernel, CopyKernelFor(*inputs[0]).types}};
+  if (op == "masked_select") return {{kMaskedSelectKernel, {ElementOfSize(*inputs[0])}}};
   if (op == "searchsorted" && inputs.size() > 1 && inputs[1]) {
     return {{kSearchKernel, {*inputs[0], *inputs[1], *outputs[0]}}};
   }

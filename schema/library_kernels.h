@@ -1,5 +1,5 @@
-// The kernels that run steps of a plan on a CUDA device besides the plan's own launches: products, convolutions, copies
-// between strides, random numbers. The image of a target holds those that the bundle's steps need, beside the bundle's
+// The kernels that run steps of a plan on a CUDA device besides the plan's own launches: products, convolutions, sorts,
+// random numbers. The image of a target holds those that the bundle's steps need, beside the bundle's
 // kernels, and the executor looks for them by the names of their functions. An image without one is no error: the step
 // then runs on the host.
 //
@@ -31,12 +31,14 @@ struct LibraryKernel {
   fb::CudaKernelT Launch() const;
 };
 
-// The kernels that a call of a library operator may use, the best last; those that copy or draw elements of a dtype.
-// They need not exist.
+// The kernels that a call of a library operator may use, the best last; that which draws elements of a dtype. They need
+// not exist.
 std::vector<LibraryKernel> LibraryKernelsFor(absl::string_view op, absl::Span<const std::optional<DType>> inputs,
                                              absl::Span<const std::optional<DType>> outputs);
-LibraryKernel CopyKernelFor(DType t);
 LibraryKernel RandomKernelFor(fb::RandomKind kind, DType t);
+
+// Returns the dtype that stands for all of this size, in kernels that only move elements.
+DType ElementOfSize(DType t);
 
 // Returns how many rows and columns of a product or a convolution a block computes.
 int ProductTile(const LibraryKernel& kernel);

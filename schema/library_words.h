@@ -52,17 +52,8 @@ enum Word {
 };
 }  // namespace convolution_words
 
-// Copies elements between any strides, in up to six dims. The type gives their size.
-inline constexpr char kCopyKernel[] = "copy";
-inline constexpr int kCopyRank = 6;
-namespace copy_words {
-enum Word {
-  kSizes,                       // six, the last one varies fastest
-  kTo = kSizes + kCopyRank,     // the address, six strides
-  kFrom = kTo + 1 + kCopyRank,  // the address, six strides
-  kCount = kFrom + 1 + kCopyRank,
-};
-}  // namespace copy_words
+// The dims of tensors whose elements a kernel takes one by one.
+inline constexpr int kStridedRank = 6;
 
 // Fills a tensor with the draws [next, ...) of the generator with this seed (runtime/philox.h). The type is the
 // tensor's.
@@ -70,9 +61,9 @@ inline constexpr char kUniformKernel[] = "uniform", kNormalKernel[] = "normal", 
                       kRandintKernel[] = "randint", kExponentialKernel[] = "exponential";
 namespace random_words {
 enum Word {
-  kSizes,                    // six, the last one varies fastest
-  kTo = kSizes + kCopyRank,  // the address, six strides
-  kSeed = kTo + 1 + kCopyRank,
+  kSizes,                       // six, the last one varies fastest
+  kTo = kSizes + kStridedRank,  // the address, six strides
+  kSeed = kTo + 1 + kStridedRank,
   kNext,
   kP0,
   kP1,  // doubles
@@ -87,11 +78,11 @@ inline constexpr int kLongestLine = 2048;
 namespace order_words {
 enum Word {
   kLines,  // six sizes of the other dims, the last one varies fastest
-  kLength = kLines + kCopyRank,
-  kIn,                            // the address, six strides, and the stride of a line's elements
-  kValues = kIn + 2 + kCopyRank,  // the same; the address is 0 if there are none
-  kIndices = kValues + 2 + kCopyRank,
-  kKeep = kIndices + 2 + kCopyRank,
+  kLength = kLines + kStridedRank,
+  kIn,                               // the address, six strides, and the stride of a line's elements
+  kValues = kIn + 2 + kStridedRank,  // the same; the address is 0 if there are none
+  kIndices = kValues + 2 + kStridedRank,
+  kKeep = kIndices + 2 + kStridedRank,
   kFirst,       // of the elements in order that are stored
   kMedian,      // instead: 1: the median, NaN if there is one; 2: without NaN
   kDescending,  // 0 or 1
@@ -107,12 +98,12 @@ enum Word {
 inline constexpr char kSearchKernel[] = "search";
 namespace search_words {
 enum Word {
-  kSizes,                             // six, of the values, the last one varies fastest
-  kValues = kSizes + kCopyRank,       // the address, six strides
-  kSorted = kValues + 1 + kCopyRank,  // the address, six strides of rows, and the stride of boundaries
-  kOut = kSorted + 2 + kCopyRank,     // the address, six strides
-  kLength = kOut + 1 + kCopyRank,     // boundaries of a row
-  kRight,                             // 0 or 1
+  kSizes,                                // six, of the values, the last one varies fastest
+  kValues = kSizes + kStridedRank,       // the address, six strides
+  kSorted = kValues + 1 + kStridedRank,  // the address, six strides of rows, and the stride of boundaries
+  kOut = kSorted + 2 + kStridedRank,     // the address, six strides
+  kLength = kOut + 1 + kStridedRank,     // boundaries of a row
+  kRight,                                // 0 or 1
   kCount,
 };
 }  // namespace search_words
@@ -150,12 +141,12 @@ enum Word {
 inline constexpr char kNonzeroKernel[] = "nonzero", kMaskedSelectKernel[] = "masked_select";
 namespace choice_words {
 enum Word {
-  kSizes,                          // six, the last one varies fastest
-  kFlags = kSizes + kCopyRank,     // the address, six strides: of the elements or of the mask
-  kFrom = kFlags + 1 + kCopyRank,  // ... of the elements that a mask chooses
-  kOut = kFrom + 1 + kCopyRank,    // the address, the strides of rows and columns
-  kRank = kOut + 3,                // of the tensor: the last sizes are its own
-  kCount,                          // of results that there is room for
+  kSizes,                             // six, the last one varies fastest
+  kFlags = kSizes + kStridedRank,     // the address, six strides: of the elements or of the mask
+  kFrom = kFlags + 1 + kStridedRank,  // ... of the elements that a mask chooses
+  kOut = kFrom + 1 + kStridedRank,    // the address, the strides of rows and columns
+  kRank = kOut + 3,                   // of the tensor: the last sizes are its own
+  kCount,                             // of results that there is room for
   kEnd,
 };
 }  // namespace choice_words

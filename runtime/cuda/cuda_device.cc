@@ -14,7 +14,6 @@
 #include "smelt/runtime/cuda/functions/functions.h"
 #include "smelt/runtime/cuda/functions/functions.ptx.h"
 #include "smelt/runtime/cuda/launch_graphs.h"
-#include "smelt/runtime/device/library_image.h"
 #include "smelt/runtime/strided.h"
 #include "smelt/schema/cuda_launch.h"
 #include "smelt/schema/library_kernels.h"
@@ -30,7 +29,7 @@ constexpr uint64_t kKeptBytes = uint64_t{64} << 20;
 // Shared memory beyond this must be asked for.
 constexpr int kPlainSharedBytes = 48 << 10;
 
-class Image final : public KernelImage, public LibraryImage {
+class Image final : public KernelImage {
  public:
   struct Stage {
     Function function = nullptr;
@@ -167,29 +166,6 @@ std::vector<DeviceKernel> RuntimeKernels() {
 }
 
 int64_t Word(const void* p) { return static_cast<int64_t>(reinterpret_cast<uintptr_t>(p)); }
-
-// A strided copy without dims of one element, with neighbours in one dim where both sides allow it.
-struct CopyDims {
-  std::vector<int64_t> sizes, to, from;  // strides in bytes
-};
-CopyDims Merged(absl::Span<const int64_t> sizes, absl::Span<const int64_t> to, absl::Span<const int64_t> from,
-                int64_t item) {
-  CopyDims out;
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    if (sizes[d] == 1) continue;
-    const int64_t t = to[d] * item, f = from[d] * item;
-    if (!out.sizes.empty() && out.to.back() == t * sizes[d] && out.from.back() == f * sizes[d]) {
-      out.sizes.back() *= sizes[d];
-      out.to.back() = t;
-      out.from.back() = f;
-    } else {
-      out.sizes.push_back(sizes[d]);
-      out.to.push_back(t);
-      out.from.push_back(f);
-    }
-  }
-  return out;
-}
 
 }  // namespace
 
@@ -366,29 +342,29 @@ absl::Status CudaDevice::CopyStrided(char* to, absl::Span<const int64_t> to_stri
   int64_t elements = 1;
   for (const int64_t size : sizes) elements *= size;
   if (elements == 0 || (to == from && to_strides == from_strides)) return absl::OkStatus();
-  const CopyDims dims = Merged(sizes, to_strides, from_strides, item_bytes);
-  const size_t rank = dims.sizes.size();
+  const std::vector<StridedDim> dims = MergedDims(sizes, to_strides, from_strides, item_bytes);
+  const size_t rank = dims.size();
   if (rank == 0) return Copy(to, from, item_bytes);
-  if (rank == 1 && dims.to[0] == item_bytes && dims.from[0] == item_bytes) return Copy(to, from, elements * item_bytes);
+  if (rank == 1 && dims[0].dst == item_bytes && dims[0].src == item_bytes) return Copy(to, from, elements * item_bytes);
   const size_t most = functions::kMaxRank, outer = rank > most ? rank - most : 0;
   std::vector<int64_t> words(functions::kCopyWords);
   words[2] = item_bytes;
   words[3] = elements;
   words[4] = static_cast<int64_t>(rank - outer);
   for (size_t d = outer; d < rank; ++d) {
-    words[5 + 3 * (d - outer)] = dims.sizes[d];
-    words[6 + 3 * (d - outer)] = dims.to[d];
-    words[7 + 3 * (d - outer)] = dims.from[d];
+    words[5 + 3 * (d - outer)] = dims[d].size;
+    words[6 + 3 * (d - outer)] = dims[d].dst;
+    words[7 + 3 * (d - outer)] = dims[d].src;
   }
   // The outermost of very many dims are counted here.
-  for (size_t d = 0; d < outer; ++d) words[3] /= dims.sizes[d];
+  for (size_t d = 0; d < outer; ++d) words[3] /= dims[d].size;
   for (int64_t k = 0; k < elements / words[3]; ++k) {
     words[0] = Word(to);
     words[1] = Word(from);
     int64_t left = k;
-    for (size_t d = outer; d-- > 0; left /= dims.sizes[d]) {
-      words[0] += left % dims.sizes[d] * dims.to[d];
-      words[1] += left % dims.sizes[d] * dims.from[d];
+    for (size_t d = outer; d-- > 0; left /= dims[d].size) {
+      words[0] += left % dims[d].size * dims[d].dst;
+      words[1] += left % dims[d].size * dims[d].src;
     }
     SMELT_RETURN_IF_ERROR(Run(kCopy, words, words[3]));
   }
@@ -595,8 +571,8 @@ absl::Status CudaDevice::CheckIndices(const char* at, DType dtype, absl::Span<co
   for (const int64_t size : sizes) elements *= size;
   if (elements == 0) return absl::OkStatus();
   const int64_t item = ItemSize(dtype);
-  const CopyDims dims = Merged(sizes, strides, strides, item);
-  if (dims.sizes.size() > functions::kMaxRank)
+  const std::vector<StridedDim> dims = MergedDims(sizes, strides, strides, item);
+  if (dims.size() > functions::kMaxRank)
     return absl::UnimplementedError("an index with so many strided dims on a device");
   std::vector<int64_t> words(functions::kCheckIndexWords);
   words[0] = Word(at);
@@ -605,10 +581,10 @@ absl::Status CudaDevice::CheckIndices(const char* at, DType dtype, absl::Span<co
   words[3] = elements;
   words[4] = low;
   words[5] = limit;
-  words[6] = static_cast<int64_t>(dims.sizes.size());
-  for (size_t d = 0; d < dims.sizes.size(); ++d) {
-    words[7 + 2 * d] = dims.sizes[d];
-    words[8 + 2 * d] = dims.to[d];
+  words[6] = static_cast<int64_t>(dims.size());
+  for (size_t d = 0; d < dims.size(); ++d) {
+    words[7 + 2 * d] = dims[d].size;
+    words[8 + 2 * d] = dims[d].dst;
   }
   return Run(kCheckIndices, words, elements, report);
 }

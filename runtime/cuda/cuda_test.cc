@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -87,6 +88,39 @@ TEST(CudaTest, ArgumentsAndStatesAreWrittenInPlaceAndResultsAreOnTheDevice) {
     }
     ASSERT_TRUE(instance->ResetStates().ok());
     EXPECT_THAT(Values(instance->state(0)), ElementsAre(10, 20, 30, 40));
+  }
+}
+
+TEST(CudaTest, ElementsAreCopiedBetweenAnyStrides) {
+  const auto device = ExecutionDevice::Of(Device::Cuda(0));
+  ASSERT_TRUE(device.ok()) << device.status();
+  for (const int64_t item : {1, 2, 4, 8, 16}) {
+    constexpr int64_t kElements = 7 * 5 * 11, kRoom = 16;
+    std::vector<char> from(static_cast<size_t>(2 * kElements * item)), to;
+    for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<char>(i / static_cast<size_t>(item) % 251);
+    to.assign(static_cast<size_t>((kElements + 2 * kRoom) * item), static_cast<char>(0xa5));
+    const auto source = (*device)->NewStorage(static_cast<int64_t>(from.size()));
+    const auto target = (*device)->NewStorage(static_cast<int64_t>(to.size()));
+    ASSERT_TRUE(source.ok() && target.ok());
+    ASSERT_TRUE((*device)->FromHost((*source)->address(), from.data(), static_cast<int64_t>(from.size())).ok());
+    ASSERT_TRUE((*device)->FromHost((*target)->address(), to.data(), static_cast<int64_t>(to.size())).ok());
+    // Backwards along one dim, transposed, with gaps.
+    const absl::Status copied =
+        (*device)->CopyStrided((*target)->address() + kRoom * item, {1, 7, 35}, (*source)->address() + 4 * 22 * item,
+                               {110, -22, 2}, {7, 5, 11}, static_cast<int>(item));
+    ASSERT_TRUE(copied.ok()) << copied;
+    ASSERT_TRUE((*device)->ToHost(to.data(), (*target)->address(), static_cast<int64_t>(to.size())).ok());
+    const auto at = [&](int64_t i) { return to.data() + (i + kRoom) * item; };
+    for (int64_t x = 0; x < 7; ++x) {
+      for (int64_t y = 0; y < 5; ++y) {
+        for (int64_t i = 0; i < 11; ++i) {
+          const char* want = from.data() + (110 * x + 22 * (4 - y) + 2 * i) * item;
+          EXPECT_EQ(std::memcmp(at(x + 7 * y + 35 * i), want, static_cast<size_t>(item)), 0);
+        }
+      }
+    }
+    EXPECT_EQ(static_cast<unsigned char>(*at(-1)), 0xa5);
+    EXPECT_EQ(static_cast<unsigned char>(*at(kElements)), 0xa5);
   }
 }
 
@@ -516,7 +550,7 @@ TEST(CudaTest, AFailureOfAnyDriverCallIsAnErrorAndNothingLeaks) {
             auto started = (*instance)->Start({x}, run == 3 ? stream : 0);
             status = started.ok() ? started->Wait() : started.status();
             done += status.ok() ? 1 : 0;
-            // What a refusal leaves as it was, the next run finds.
+            // The next run finds everything as it was before a refusal.
             if (status.message() == "model.py:1: index out of range" && run < 3) status = absl::OkStatus();
           }
         }

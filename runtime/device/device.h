@@ -27,6 +27,8 @@
 
 namespace smelt {
 
+struct LibraryKernel;
+
 // A kernel of the host.
 using KernelEntry = void (*)(const int64_t* words, int64_t begin, int64_t end, int64_t* status);
 
@@ -41,6 +43,9 @@ struct DeviceKernel {
 class KernelImage {
  public:
   virtual ~KernelImage() = default;
+  // Returns the number by which KernelLaunch names a kernel of schema/library_kernels.h, which the code may hold besides
+  // those that it was loaded with; -1 if it does not.
+  virtual absl::StatusOr<int> FindLibraryKernel(const LibraryKernel& kernel) const { return -1; }
 };
 
 struct KernelLaunch {

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "smelt/core/base/status_macros.h"
-#include "smelt/runtime/device/library_image.h"
 #include "smelt/runtime/library/attention.h"
 #include "smelt/runtime/library/convolution.h"
 #include "smelt/runtime/library/matmul_problem.h"
+#include "smelt/runtime/strided.h"
 #include "smelt/schema/library_words.h"
 
 namespace smelt {
@@ -32,28 +32,6 @@ bool ArePlenty(int64_t batches, int64_t rows, int64_t columns) {
   return rows >= kTile && columns >= kTile && (rows / kTile) * (columns / kTile) >= (kEnough + batches - 1) / batches;
 }
 
-// The dims of two operands in which elements are walked, as few as possible, in the order of the sizes: adjacent dims
-// that both continue are one.
-struct Walk {
-  std::vector<int64_t> sizes, to, from;
-};
-Walk WalkOf(absl::Span<const int64_t> sizes, absl::Span<const int64_t> to, absl::Span<const int64_t> from) {
-  Walk w;
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    if (sizes[d] == 1) continue;
-    if (!w.sizes.empty() && w.to.back() == to[d] * sizes[d] && w.from.back() == from[d] * sizes[d]) {
-      w.sizes.back() *= sizes[d];
-      w.to.back() = to[d];
-      w.from.back() = from[d];
-      continue;
-    }
-    w.sizes.push_back(sizes[d]);
-    w.to.push_back(to[d]);
-    w.from.push_back(from[d]);
-  }
-  return w;
-}
-
 // Sets the last of `count` words to the values, and those before to `rest`.
 void SetLast(std::vector<int64_t>* words, int first, int count, absl::Span<const int64_t> values, int64_t rest) {
   const int skip = count - static_cast<int>(values.size());
@@ -63,9 +41,8 @@ void SetLast(std::vector<int64_t>* words, int first, int count, absl::Span<const
 }  // namespace
 
 absl::StatusOr<bool> DeviceLibrary::Launch(const LibraryKernel& kernel, absl::Span<const int64_t> words) const {
-  const auto* image = dynamic_cast<const LibraryImage*>(image_);
-  if (image == nullptr || kernel.NumWords() != static_cast<int>(words.size())) return false;
-  SMELT_ASSIGN_OR_RETURN(const int number, image->FindLibraryKernel(kernel));
+  if (image_ == nullptr || kernel.NumWords() != static_cast<int>(words.size())) return false;
+  SMELT_ASSIGN_OR_RETURN(const int number, image_->FindLibraryKernel(kernel));
   if (number < 0) return false;
   KernelLaunch launch;
   launch.image = image_;
@@ -225,7 +202,7 @@ absl::StatusOr<bool> DeviceLibrary::Order(const LibraryRequest& r, absl::Span<ch
   }
   const OperandShape& in = r.inputs[0];
   const int rank = in.rank();
-  if (rank < 1 || rank > kCopyRank + 1 || IsComplex(in.dtype)) return false;
+  if (rank < 1 || rank > kStridedRank + 1 || IsComplex(in.dtype)) return false;
   if (dim < 0) dim += rank;
   if (dim < 0 || dim >= rank) return false;
   const int64_t length = in.sizes[dim];
@@ -247,11 +224,11 @@ absl::StatusOr<bool> DeviceLibrary::Order(const LibraryRequest& r, absl::Span<ch
     v.erase(v.begin() + dim);
     return v;
   };
-  SetLast(&words, kLines, kCopyRank, others(in.sizes), 1);
+  SetLast(&words, kLines, kStridedRank, others(in.sizes), 1);
   const auto operand = [&](int word, const OperandShape& o, const char* data) {
     words[word] = WordOf(data);
-    SetLast(&words, word + 1, kCopyRank, others(o.strides), 0);
-    words[word + 1 + kCopyRank] = o.strides[dim];
+    SetLast(&words, word + 1, kStridedRank, others(o.strides), 0);
+    words[word + 1 + kStridedRank] = o.strides[dim];
   };
   operand(kIn, in, inputs[0]);
   if (values.present) operand(kValues, values, outputs[0]);
@@ -279,7 +256,7 @@ absl::StatusOr<bool> DeviceLibrary::Search(const LibraryRequest& r, absl::Span<c
     return false;
   const OperandShape &sorted = r.inputs[0], &values = r.inputs[1], &out = r.outputs[0];
   const int rank = values.rank();
-  if (sorted.rank() < 1 || rank > kCopyRank || out.sizes != values.sizes) return false;
+  if (sorted.rank() < 1 || rank > kStridedRank || out.sizes != values.sizes) return false;
   std::vector<int64_t> rows(static_cast<size_t>(rank), 0);
   if (sorted.rank() > 1) {
     if (sorted.rank() != rank) return false;
@@ -290,12 +267,12 @@ absl::StatusOr<bool> DeviceLibrary::Search(const LibraryRequest& r, absl::Span<c
   }
   if (values.NumElements() == 0) return true;
   std::vector<int64_t> words(kCount, 0);
-  SetLast(&words, kSizes, kCopyRank, values.sizes, 1);
+  SetLast(&words, kSizes, kStridedRank, values.sizes, 1);
   words[kValues] = WordOf(inputs[1]), words[kSorted] = WordOf(inputs[0]), words[kOut] = WordOf(outputs[0]);
-  SetLast(&words, kValues + 1, kCopyRank, values.strides, 0);
-  SetLast(&words, kSorted + 1, kCopyRank, rows, 0);
-  words[kSorted + 1 + kCopyRank] = sorted.strides.back();
-  SetLast(&words, kOut + 1, kCopyRank, out.strides, 0);
+  SetLast(&words, kValues + 1, kStridedRank, values.strides, 0);
+  SetLast(&words, kSorted + 1, kStridedRank, rows, 0);
+  words[kSorted + 1 + kStridedRank] = sorted.strides.back();
+  SetLast(&words, kOut + 1, kStridedRank, out.strides, 0);
   words[kLength] = sorted.sizes.back(), words[kRight] = r.ints[0] != 0;
   return Launch({kSearchKernel, {sorted.dtype, values.dtype, out.dtype}}, words);
 }
@@ -307,57 +284,38 @@ absl::StatusOr<bool> DeviceLibrary::Choose(const LibraryRequest& r, absl::Span<c
   if (r.inputs.size() != (by_mask ? 2 : 1) || r.outputs.size() != 1) return false;
   const OperandShape &in = r.inputs[0], &flags = r.inputs.back(), &out = r.outputs[0];
   const int rank = in.rank();
-  if (rank > kCopyRank || out.rank() != (by_mask ? 1 : 2)) return false;
+  if (rank > kStridedRank || out.rank() != (by_mask ? 1 : 2)) return false;
   if (by_mask ? flags.sizes != in.sizes || flags.dtype != DType::kBool || out.dtype != in.dtype
               : out.sizes[1] != rank || out.dtype != DType::kInt64)
     return false;
   if (in.NumElements() == 0 || out.NumElements() == 0) return true;
   std::vector<int64_t> words(kEnd, 0);
-  SetLast(&words, kSizes, kCopyRank, in.sizes, 1);
+  SetLast(&words, kSizes, kStridedRank, in.sizes, 1);
   words[kFlags] = WordOf(inputs.back()), words[kFrom] = WordOf(inputs[0]), words[kOut] = WordOf(outputs[0]);
-  SetLast(&words, kFlags + 1, kCopyRank, flags.strides, 0);
-  SetLast(&words, kFrom + 1, kCopyRank, in.strides, 0);
+  SetLast(&words, kFlags + 1, kStridedRank, flags.strides, 0);
+  SetLast(&words, kFrom + 1, kStridedRank, in.strides, 0);
   words[kOut + 1] = out.strides[0], words[kOut + 2] = by_mask ? 0 : out.strides[1];
   words[kRank] = rank, words[kCount] = out.sizes[0];
-  if (by_mask) return Launch({kMaskedSelectKernel, CopyKernelFor(in.dtype).types}, words);
+  if (by_mask) return Launch({kMaskedSelectKernel, {ElementOfSize(in.dtype)}}, words);
   return Launch({kNonzeroKernel, {in.dtype}}, words);
-}
-
-absl::StatusOr<bool> DeviceLibrary::Copy(char* to, absl::Span<const int64_t> to_strides, const char* from,
-                                         absl::Span<const int64_t> from_strides, absl::Span<const int64_t> sizes,
-                                         DType t) const {
-  using namespace copy_words;  // NOLINT
-  const Walk w = WalkOf(sizes, to_strides, from_strides);
-  if (w.sizes.size() > kCopyRank) return false;
-  if (std::find(w.sizes.begin(), w.sizes.end(), 0) != w.sizes.end()) return true;
-  // The last one of several elements for one place counts; threads have no order.
-  if (std::find(w.to.begin(), w.to.end(), 0) != w.to.end()) return false;
-  const bool same_layout = w.sizes.empty() || (w.sizes.size() == 1 && w.to[0] == 1 && w.from[0] == 1);
-  if (same_layout) {
-    int64_t elements = 1;
-    for (int64_t s : w.sizes) elements *= s;
-    SMELT_RETURN_IF_ERROR(device_.Copy(to, from, elements * ItemSize(t)));
-    return true;
-  }
-  std::vector<int64_t> words(kCount, 0);
-  SetLast(&words, kSizes, kCopyRank, w.sizes, 1);
-  words[kTo] = WordOf(to), words[kFrom] = WordOf(from);
-  SetLast(&words, kTo + 1, kCopyRank, w.to, 0);
-  SetLast(&words, kFrom + 1, kCopyRank, w.from, 0);
-  return Launch(CopyKernelFor(t), words);
 }
 
 absl::StatusOr<bool> DeviceLibrary::Fill(fb::RandomKind kind, double p0, double p1, const Generator& random, char* to,
                                          DType t, absl::Span<const int64_t> strides,
                                          absl::Span<const int64_t> sizes) const {
   using namespace random_words;  // NOLINT
-  const Walk w = WalkOf(sizes, strides, strides);
-  if (w.sizes.size() > kCopyRank || std::find(w.to.begin(), w.to.end(), 0) != w.to.end()) return false;
-  if (std::find(w.sizes.begin(), w.sizes.end(), 0) != w.sizes.end()) return true;
+  std::vector<int64_t> merged_sizes, merged_strides;
+  for (const StridedDim& d : MergedDims(sizes, strides, strides, /*item_bytes=*/1)) {
+    merged_sizes.push_back(d.size);
+    merged_strides.push_back(d.dst);
+  }
+  const auto has_zero = [](const std::vector<int64_t>& v) { return std::find(v.begin(), v.end(), 0) != v.end(); };
+  if (merged_sizes.size() > kStridedRank || has_zero(merged_strides)) return false;
+  if (has_zero(merged_sizes)) return true;
   std::vector<int64_t> words(kCount, 0);
-  SetLast(&words, kSizes, kCopyRank, w.sizes, 1);
+  SetLast(&words, kSizes, kStridedRank, merged_sizes, 1);
   words[kTo] = WordOf(to);
-  SetLast(&words, kTo + 1, kCopyRank, w.to, 0);
+  SetLast(&words, kTo + 1, kStridedRank, merged_strides, 0);
   words[kSeed] = static_cast<int64_t>(random.seed), words[kNext] = static_cast<int64_t>(random.next);
   words[kP0] = WordOf(p0), words[kP1] = WordOf(p1);
   return Launch(RandomKernelFor(kind, t), words);

@@ -1,5 +1,5 @@
-// Steps of a plan on a CUDA device that are no launches of the plan's own kernels: library operators, copies between
-// strides, random numbers. They use the kernels of schema/library_kernels.h that the program's image holds. Internal.
+// Steps of a plan on a CUDA device that are no launches of the plan's own kernels: library operators and random
+// numbers. They use the kernels of schema/library_kernels.h that the program's image holds. Internal.
 //
 //   DeviceLibrary library{device, program.image(), status};
 //   SMELT_ASSIGN_OR_RETURN(const bool ran, library.Run(request, inputs, outputs));
@@ -32,9 +32,6 @@ class DeviceLibrary {
   // kInvalidArgument if the operands do not fit each other.
   absl::StatusOr<bool> Run(const LibraryRequest& request, absl::Span<char* const> inputs,
                            absl::Span<char* const> outputs) const;
-  // The two may not overlap. Copies of one layout are the device's own, and no kernel's.
-  absl::StatusOr<bool> Copy(char* to, absl::Span<const int64_t> to_strides, const char* from,
-                            absl::Span<const int64_t> from_strides, absl::Span<const int64_t> sizes, DType t) const;
   // Fills a tensor with the next draws of the generator, which does not advance. The numbers are those of fb::RandomT.
   absl::StatusOr<bool> Fill(fb::RandomKind kind, double p0, double p1, const Generator& random, char* to, DType t,
                             absl::Span<const int64_t> strides, absl::Span<const int64_t> sizes) const;
