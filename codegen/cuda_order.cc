@@ -341,8 +341,12 @@ void EmitChoice(CudaLibraryFunction& f, const LibraryKernel& kernel) {
           Value* element = f.Emit(Term(first) + j);
           if (by_mask) {
             Value* at = f.Offsets(element, W::kSizes, {W::kFrom + 1})[0];
-            Value* value = f.Load(f.Address(f.Arg(W::kFrom), kernel.types[0], at), kernel.types[0]);
-            f.Store(value, f.Address(f.Arg(W::kOut), kernel.types[0], to), kernel.types[0]);
+            // A complex element moves as one integer.
+            const DType t = kernel.types[0];
+            Type* const bits = b.getIntNTy(static_cast<unsigned>(8 * ItemSize(t)));
+            const llvm::Align align(static_cast<uint64_t>(ItemSize(RealOf(t))));
+            Value* value = b.CreateAlignedLoad(bits, f.Address(f.Arg(W::kFrom), t, at), align);
+            b.CreateAlignedStore(value, f.Address(f.Arg(W::kOut), t, to), align);
             return;
           }
           // The last dims are the tensor's.

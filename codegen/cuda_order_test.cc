@@ -232,5 +232,28 @@ TEST(CudaOrderTest, ChoosesElementsInOrder) {
   }
 }
 
+TEST(CudaOrderTest, ChoosesComplexElements) {
+  using namespace choice_words;  // NOLINT
+  const int64_t size = 5;
+  const std::vector<int64_t> chosen = {0, 2, 3};
+  LibraryMemory in(DType::kFloat64, 2 * size), mask(DType::kBool, size), out(DType::kFloat64, 6);
+  for (int64_t i = 0; i < 2 * size; ++i) in.Set(i, static_cast<double>(i) + 0.5);
+  for (int64_t i = 0; i < size; ++i) mask.Set(i, 0);
+  for (int64_t i : chosen) mask.Set(i, 1);
+  std::vector<int64_t> words(kEnd, 0);
+  for (int d = 0; d < kStridedRank; ++d) words[kSizes + d] = 1;
+  words[kSizes + 5] = size;
+  words[kFlags] = mask.word(), words[kFlags + 6] = 1;
+  words[kFrom] = in.word(), words[kFrom + 6] = 1;
+  words[kOut] = out.word(), words[kOut + 1] = 1;
+  words[kRank] = 1, words[kCount] = 3;
+  LaunchLibraryKernel({kMaskedSelectKernel, {DType::kComplex128}}, 80, words, 2);
+  for (int64_t k = 0; k < 3; ++k) {
+    const int64_t i = chosen[static_cast<size_t>(k)];
+    EXPECT_EQ(out.Get(2 * k), in.Get(2 * i));
+    EXPECT_EQ(out.Get(2 * k + 1), in.Get(2 * i + 1));
+  }
+}
+
 }  // namespace
 }  // namespace smelt
