@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "smelt/core/op/ops.h"
@@ -18,17 +19,27 @@ bool IsMessage(const Graph& g, ValueId text) {
   });
 }
 
+// Backwards, so that a text's readers are gone before the text is looked at.
+void EraseMessages(Graph& g) {
+  const std::vector<NodeId> nodes = g.AllNodes();
+  for (auto n = nodes.rbegin(); n != nodes.rend(); ++n) {
+    const std::string& name = g.node(*n).op.name();
+    if ((name == op::kPrimPrint || name == op::kWarn) && g.node(*n).outputs.empty()) {
+      g.Erase(*n);
+    } else if ((name == op::kFormat || name == op::kPercentFormat) && IsMessage(g, g.node(*n).outputs[0])) {
+      g.ReplaceAllUses(g.node(*n).outputs[0], g.node(*n).inputs[0]);
+      g.Erase(*n);
+    }
+  }
+}
+
 }  // namespace
 
 void ReplaceScriptOperators(Graph& g) {
+  EraseMessages(g);
   for (NodeId n : g.AllNodes()) {
     const std::string& name = g.node(n).op.name();
-    if ((name == op::kPrimPrint || name == op::kWarn) && g.node(n).outputs.empty()) {
-      g.Erase(n);
-    } else if ((name == op::kFormat || name == op::kPercentFormat) && IsMessage(g, g.node(n).outputs[0])) {
-      g.ReplaceAllUses(g.node(n).outputs[0], g.node(n).inputs[0]);
-      g.Erase(n);
-    } else if (name == op::kPrimDevice || name == op::kPrimType) {  // the latter of a device: programs run on the CPU
+    if (name == op::kPrimDevice || name == op::kPrimType) {  // the latter of a device: programs run on the CPU
       const ValueId cpu = InsertConstant(g, n, std::string("cpu"));
       g.SetType(cpu, g.value(g.node(n).outputs[0]).type);
       g.ReplaceAllUses(g.node(n).outputs[0], cpu);
