@@ -92,8 +92,9 @@ Pass MergeDuplicatesPass() {
           .run = [](Graph& g, PassContext& context) -> absl::StatusOr<bool> {
             const DuplicatesLayer& duplicates = context.Get<FunctionalizeOptions>().duplicates;
             if (duplicates.inner_of_outer.empty()) return false;
+            const EditCounter edits(g);
             MergeDuplicates(g, duplicates);
-            return true;
+            return edits.count() > 0;
           }};
 }
 

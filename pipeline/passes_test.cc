@@ -1,6 +1,7 @@
 // Each file testdata/passes/PASS/CASE.ir is a program before a pass and, after the line "# after", the program that the
 // pass makes of it. Prerequisite passes run first, as in smelt-opt. The evaluator also checks that both programs mean
-// the same.
+// the same. A line "# same: x z, y w" before the program says that a caller gives one tensor as x and z, another as y
+// and w.
 #include "smelt/pipeline/passes.h"
 
 #include <algorithm>
@@ -10,12 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "gtest/gtest.h"
 #include "smelt/core/base/file.h"
+#include "smelt/core/convention/duplicates.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/functionalize/functionalize.h"
@@ -52,6 +54,30 @@ std::string Program(absl::string_view text) {
   return out;
 }
 
+// Returns the user's arguments that a line "# same: ..." names; the identity is empty, as in FunctionalizeOptions.
+DuplicatesLayer SameArguments(absl::string_view text, const Graph& g) {
+  absl::flat_hash_map<std::string, std::string> first_of;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (!absl::ConsumePrefix(&line, "# same: ")) continue;
+    for (absl::string_view set : absl::StrSplit(line, ", ")) {
+      const std::vector<std::string> names = absl::StrSplit(set, ' ');
+      for (const std::string& name : names) first_of[name] = names[0];
+    }
+  }
+  DuplicatesLayer out;
+  if (first_of.empty()) return out;
+  absl::flat_hash_map<std::string, DistinctIndex> distinct;
+  for (size_t i = 0; i < g.inputs().size(); ++i) {
+    if (g.input_infos[i].kind != InputInfo::Kind::kUser) continue;
+    const std::string& name = g.value(g.inputs()[i]).name;
+    const auto first = first_of.find(name);
+    const auto [it, fresh] = distinct.try_emplace(first == first_of.end() ? name : first->second,
+                                                  DistinctIndex(static_cast<int>(distinct.size())));
+    out.inner_of_outer.push_back(it->second);
+  }
+  return out;
+}
+
 class PassGoldenTest : public testing::TestWithParam<PassCase> {};
 
 TEST_P(PassGoldenTest, TextInTextOut) {
@@ -70,6 +96,8 @@ TEST_P(PassGoldenTest, TextInTextOut) {
   const PassPipeline all = AllPasses();
   ASSERT_NE(all.Find(c.pass), nullptr) << "there is no pass " << c.pass;
   PassContext context;
+  const DuplicatesLayer same = SameArguments(parts[0], g);
+  context.Get<FunctionalizeOptions>().duplicates = same;
   const bool typed = HasCompleteTypes(g);
   std::unique_ptr<Graph> before = g.Clone();
   bool changed = false;
@@ -95,7 +123,7 @@ TEST_P(PassGoldenTest, TextInTextOut) {
   if (!pure && ((elements && c.pass == "return-elements") || !same_number))
     return;  // what was one result is its elements
   EXPECT_EQ(pure ? VerifyPass(*before, g, context.Get<FunctionalizeResult>().convention, c.pass)
-                 : VerifySameMeaning(*before, g, c.pass),
+                 : VerifySameMeaning(*before, g, c.pass, same),
             absl::OkStatus());
 }
 

@@ -231,13 +231,12 @@ std::vector<Seen> WhatIsSeen(const Graph& g, const EvalResult& result, absl::Spa
 }
 
 // The arguments of a call, those that are one tensor joined.
-std::vector<EvalValue> Arguments(const Graph& g, const Convention* convention, uint64_t seed) {
+std::vector<EvalValue> Arguments(const Graph& g, const DuplicatesLayer& duplicates, uint64_t seed) {
   std::vector<EvalValue> args = RandomArgs(g, seed);
-  if (convention == nullptr) return args;
-  const auto& duplicates = convention->duplicates.inner_of_outer;
-  for (size_t i = 0; i < duplicates.size(); ++i) {
-    const auto first = std::find(duplicates.begin(), duplicates.begin() + static_cast<int64_t>(i), duplicates[i]);
-    args[i] = args[first - duplicates.begin()];
+  const auto& inner = duplicates.inner_of_outer;
+  for (size_t i = 0; i < inner.size(); ++i) {
+    const auto first = std::find(inner.begin(), inner.begin() + static_cast<int64_t>(i), inner[i]);
+    args[i] = args[first - inner.begin()];
   }
   return args;
 }
@@ -250,14 +249,14 @@ int64_t NumParts(const Tensor& t) { return t.NumElements() * (IsComplex(t.dtype(
 
 // For each tensor of `want`, by how much its elements move if the graph's arithmetic rounds otherwise: the largest
 // difference that several runs find in which each value of the graph, and each argument, is off by its last place.
-std::vector<std::vector<double>> MovesByRounding(const Graph& original, const Convention* convention, uint64_t seed,
-                                                 absl::Span<const Seen> want) {
+std::vector<std::vector<double>> MovesByRounding(const Graph& original, const DuplicatesLayer& duplicates,
+                                                 uint64_t seed, absl::Span<const Seen> want) {
   constexpr int kRuns = 8;
   std::vector<std::vector<double>> moves(want.size());
   for (size_t k = 0; k < want.size(); ++k) moves[k].resize(NumParts(want[k].tensor), 0.0);
   for (int run = 0; run < kRuns; ++run) {
     Rounding rounding(static_cast<uint64_t>(run) + 1);
-    const std::vector<EvalValue> args = Arguments(original, convention, seed);
+    const std::vector<EvalValue> args = Arguments(original, duplicates, seed);
     EvalOptions options;
     options.weights = CopyWeights(original);
     options.generator = std::make_shared<EvalGenerator>(seed);
@@ -310,10 +309,11 @@ std::string Difference(const Tensor& a, const Tensor& b, absl::Span<const double
 }
 
 // `convention` is null if the graph after the pass has the same calling convention as before.
-absl::Status Compare(const Graph& original, const Graph& pure, const Convention* convention, absl::string_view pass) {
+absl::Status Compare(const Graph& original, const Graph& pure, const Convention* convention,
+                     const DuplicatesLayer& duplicates, absl::string_view pass) {
   for (uint64_t seed = 1; seed <= 2; ++seed) {
-    const std::vector<EvalValue> want_args = Arguments(original, convention, seed);
-    const std::vector<EvalValue> got_args = Arguments(original, convention, seed);
+    const std::vector<EvalValue> want_args = Arguments(original, duplicates, seed);
+    const std::vector<EvalValue> got_args = Arguments(original, duplicates, seed);
     EvalOptions want_options, got_options;
     want_options.weights = CopyWeights(original);
     got_options.weights = CopyWeights(original);
@@ -336,7 +336,7 @@ absl::Status Compare(const Graph& original, const Graph& pure, const Convention*
     std::vector<std::vector<double>> moves;
     for (size_t k = 0; k < a.size(); ++k) {
       if (Difference(a[k].tensor, b[k].tensor, {}).empty()) continue;
-      if (moves.empty()) moves = MovesByRounding(original, convention, seed, a);
+      if (moves.empty()) moves = MovesByRounding(original, duplicates, seed, a);
       const std::string difference = Difference(a[k].tensor, b[k].tensor, moves[k]);
       if (!difference.empty()) return absl::InternalError(absl::StrCat(changed, a[k].where, ": ", difference));
     }
@@ -348,11 +348,12 @@ absl::Status Compare(const Graph& original, const Graph& pure, const Convention*
 
 absl::Status VerifyPass(const Graph& original, const Graph& pure, const Convention& convention,
                         absl::string_view pass) {
-  return Compare(original, pure, &convention, pass);
+  return Compare(original, pure, &convention, convention.duplicates, pass);
 }
 
-absl::Status VerifySameMeaning(const Graph& before, const Graph& after, absl::string_view pass) {
-  return Compare(before, after, nullptr, pass);
+absl::Status VerifySameMeaning(const Graph& before, const Graph& after, absl::string_view pass,
+                               const DuplicatesLayer& duplicates) {
+  return Compare(before, after, nullptr, duplicates, pass);
 }
 
 }  // namespace smelt

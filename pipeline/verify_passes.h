@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "smelt/core/convention/convention.h"
+#include "smelt/core/convention/duplicates.h"
 #include "smelt/core/ir/graph.h"
 
 namespace smelt {
@@ -20,7 +21,9 @@ namespace smelt {
 absl::Status VerifyPass(const Graph& original, const Graph& pure, const Convention& convention, absl::string_view pass);
 
 // Does the same for two graphs with one calling convention: `before` and `after` a pass that changes no convention.
-absl::Status VerifySameMeaning(const Graph& before, const Graph& after, absl::string_view pass);
+// `duplicates` says which arguments of the calls are the same tensor.
+absl::Status VerifySameMeaning(const Graph& before, const Graph& after, absl::string_view pass,
+                               const DuplicatesLayer& duplicates = {});
 
 }  // namespace smelt
 
