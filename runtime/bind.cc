@@ -177,22 +177,17 @@ absl::Status Executor::BindNew(int index, BoundPlan* b) {
   // Steps.
   b->launches.resize(plan.steps.count);
   b->library_ops.resize(plan.steps.count);
+  b->device_ops.resize(plan.steps.count);
   for (size_t k = 0; k < p.blocks.size(); ++k) {
     for (size_t i = 0; i < p.blocks[k]->steps.size(); ++i) {
       const fb::StepT& step = *p.blocks[k]->steps[i];
       const int number = plan.steps.first[k] + static_cast<int>(i);
       if (step.step.type == fb::StepUnion::LibraryCall) {
-        const fb::LibraryCallT& call = *step.step.AsLibraryCall();
-        bool ready = memory_->on_host;  // another device may have a kernel for it
-        for (const auto* list : {&call.inputs, &call.outputs}) {
-          for (int v : *list) ready = ready && (v < 0 || b->views[v].state == BoundView::kGood);
-        }
-        for (int e : call.ints) ready = ready && known(e);
-        if (!ready) continue;
-        SMELT_ASSIGN_OR_RETURN(LibraryRequest request, program_->RequestOf(plan, call, b->values));
-        auto op = program_->library().Prepare(request);
-        // A branch that these sizes do not take may be impossible with them.
-        if (op.ok()) b->library_ops[number] = std::move(*op);
+        SMELT_RETURN_IF_ERROR(BindLibraryCall(plan, *step.step.AsLibraryCall(), number, b));
+        continue;
+      }
+      if (step.step.type == fb::StepUnion::Random && !memory_->on_host) {
+        BindRandom(plan, *step.step.AsRandom(), number, b);
         continue;
       }
       if (step.step.type != fb::StepUnion::Launch) continue;
@@ -238,6 +233,39 @@ absl::Status Executor::BindNew(int index, BoundPlan* b) {
   }
   CheckSizesOnly(plan, b);
   return absl::OkStatus();
+}
+
+absl::Status Executor::BindLibraryCall(const ExecutablePlan& plan, const fb::LibraryCallT& call, int step,
+                                       BoundPlan* b) {
+  for (const auto* list : {&call.inputs, &call.outputs}) {
+    for (int v : *list) {
+      if (v >= 0 && b->views[v].state != BoundView::kGood) return absl::OkStatus();
+    }
+  }
+  for (int e : call.ints) {
+    if (b->values.known[e] == 0) return absl::OkStatus();
+  }
+  SMELT_ASSIGN_OR_RETURN(LibraryRequest request, program_->RequestOf(plan, call, b->values));
+  // A branch that these sizes do not take may be impossible with them. So an error is for the step itself.
+  if (!memory_->on_host) {
+    auto op = DeviceLibrary(program_->image()).Prepare(request);
+    const bool has_kernel = !op.ok() || (*op)->has_kernel();
+    if (op.ok()) b->device_ops[step] = *std::move(op);
+    if (has_kernel) return absl::OkStatus();
+  }
+  auto op = program_->library().Prepare(request);
+  if (op.ok()) b->library_ops[step] = *std::move(op);
+  return absl::OkStatus();
+}
+
+void Executor::BindRandom(const ExecutablePlan& plan, const fb::RandomT& r, int step, BoundPlan* b) {
+  const BoundView& out = b->views[r.out];
+  if (r.probabilities >= 0 || out.state != BoundView::kGood) return;
+  auto op = DeviceLibrary(program_->image())
+                .PrepareFill(r.kind, static_cast<DType>(plan.plan->views[r.out]->dtype),
+                             absl::Span<const int64_t>(out.strides, out.rank),
+                             absl::Span<const int64_t>(out.sizes, out.rank));
+  if (op.ok()) b->device_ops[step] = *std::move(op);
 }
 
 // The prologue's checks that need no address. The first one that fails refuses every call with these sizes.

@@ -15,6 +15,7 @@
 #include "smelt/runtime/arena.h"
 #include "smelt/runtime/argument_strides.h"
 #include "smelt/runtime/executable.h"
+#include "smelt/runtime/library/device_library.h"
 #include "smelt/runtime/output_allocator.h"
 #include "smelt/runtime/philox.h"
 #include "smelt/runtime/program.h"
@@ -77,6 +78,7 @@ struct BoundPlan {
   std::vector<ArgWord> arg_words;
   std::vector<Launch> launches;                                // by step
   std::vector<std::shared_ptr<const PreparedOp>> library_ops;  // by step; null: prepared when it runs
+  std::vector<std::unique_ptr<DeviceOp>> device_ops;           // the same, of library calls and draws on a device
   // By slot: the address of its memory at the last patch of the words, and the bytes that its views reach.
   std::vector<char*> patched;
   std::vector<int64_t> low, high;
@@ -151,6 +153,9 @@ class Executor : public Instance {
   absl::Status BindNew(int plan, BoundPlan* out);
   void Slice(int64_t bytes, BoundPlan::Launch* launch) const;
   void BindView(const ExecutablePlan& plan, int v, BoundPlan* b);
+  // Prepares a library call or a draw whose sizes are known.
+  absl::Status BindLibraryCall(const ExecutablePlan& plan, const fb::LibraryCallT& call, int step, BoundPlan* b);
+  void BindRandom(const ExecutablePlan& plan, const fb::RandomT& r, int step, BoundPlan* b);
   void CheckSizesOnly(const ExecutablePlan& plan, BoundPlan* b);
 
   // --- on_device.cc: on a device other than the host ---
@@ -196,8 +201,12 @@ class Executor : public Instance {
   absl::Status RunLaunch(const fb::LaunchT& l, BoundPlan::Launch& launch, int step);
   // Returns the error that a kernel reports by a number.
   static absl::Status KernelStatus(int64_t report);
+  // Sets the operands in library_.
+  absl::Status UseOperands(const fb::LibraryCallT& l);
   // Sets library_. The op stays valid until the next call of this method.
   absl::StatusOr<const PreparedOp*> CompleteLibraryCall(const fb::LibraryCallT& l, int step);
+  // Returns false if the host has to compute the step.
+  absl::StatusOr<bool> RunLibraryOnDevice(const fb::LibraryCallT& l, int step);
   absl::Status RunLibrary(const fb::LibraryCallT& l, int step);
   // Runs the library call at `index` and the following launch, its epilogue: on each part of the result while that is
   // in the inner caches, if the operator reports parts that are whole tiles.
@@ -211,7 +220,8 @@ class Executor : public Instance {
   // Gives a symbol that only data decide its value, and evaluates the expressions that wait for it.
   absl::Status SetSymbolFromData(int symbol, int64_t value);
   absl::Status RunComputeNumber(const fb::ComputeNumberT& c);
-  absl::Status RunRandom(const fb::RandomT& r);
+  absl::Status RunRandom(const fb::RandomT& r, int step);
+  absl::StatusOr<bool> FillOnDevice(const fb::RandomT& r, int step);
   absl::Status FillRandom(const fb::RandomT& r, const StridedSpan& out);
   absl::Status Allocate(int slot);
   // Prepares a view for use: binds it to sizes from data if necessary, and checks that it is inside its slot.

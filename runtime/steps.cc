@@ -18,7 +18,6 @@
 #include "smelt/exec/python.h"
 #include "smelt/exec/write_protocol.h"
 #include "smelt/runtime/executor.h"
-#include "smelt/runtime/library/device_library.h"
 #include "smelt/runtime/strided.h"
 
 namespace smelt {
@@ -163,7 +162,7 @@ absl::Status Executor::RunStep(int block, int index) {
       return absl::OkStatus();
     }
     case fb::StepUnion::Random:
-      return RunRandom(*step.step.AsRandom());
+      return RunRandom(*step.step.AsRandom(), number);
     case fb::StepUnion::SetRegister: {
       const fb::SetRegisterT& s = *step.step.AsSetRegister();
       Register& r = registers_[s.register_];
@@ -245,35 +244,41 @@ absl::Status Executor::KernelStatus(int64_t report) {
                                                      : "the kernel reported an error");
 }
 
+absl::Status Executor::UseOperands(const fb::LibraryCallT& l) {
+  for (const auto& [views, addresses] :
+       {std::pair(&l.inputs, &library_.inputs), std::pair(&l.outputs, &library_.outputs)}) {
+    addresses->clear();
+    for (int v : *views) {
+      if (v >= 0) SMELT_RETURN_IF_ERROR(UseView(v));
+      addresses->push_back(v < 0 ? nullptr : Address(v));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<const PreparedOp*> Executor::CompleteLibraryCall(const fb::LibraryCallT& l, int step) {
-  library_.inputs.clear();
-  library_.outputs.clear();
-  for (int v : l.inputs) {
-    if (v >= 0) SMELT_RETURN_IF_ERROR(UseView(v));
-    library_.inputs.push_back(v < 0 ? nullptr : Address(v));
-  }
-  for (int v : l.outputs) {
-    if (v >= 0) SMELT_RETURN_IF_ERROR(UseView(v));
-    library_.outputs.push_back(v < 0 ? nullptr : Address(v));
-  }
+  SMELT_RETURN_IF_ERROR(UseOperands(l));
   if (bound_->library_ops[step] != nullptr) return bound_->library_ops[step].get();
   SMELT_ASSIGN_OR_RETURN(LibraryRequest request, program_->RequestOf(*plan_, l, bound_->values));
   SMELT_ASSIGN_OR_RETURN(library_.late_op, program_->library().Prepare(request));
   return library_.late_op.get();
 }
 
+absl::StatusOr<bool> Executor::RunLibraryOnDevice(const fb::LibraryCallT& l, int step) {
+  SMELT_RETURN_IF_ERROR(UseOperands(l));
+  DeviceOp* op = bound_->device_ops[step].get();
+  std::unique_ptr<DeviceOp> late;
+  if (op == nullptr) {
+    SMELT_ASSIGN_OR_RETURN(const LibraryRequest request, program_->RequestOf(*plan_, l, bound_->values));
+    SMELT_ASSIGN_OR_RETURN(late, DeviceLibrary(program_->image()).Prepare(request));
+    op = late.get();
+  }
+  return op->Run(*memory_->device, library_.inputs, library_.outputs, StatusWords(step));
+}
+
 absl::Status Executor::RunLibrary(const fb::LibraryCallT& l, int step) {
   if (!memory_->on_host) {
-    std::vector<char*> inputs, outputs;
-    for (const auto& [views, addresses] : {std::pair(&l.inputs, &inputs), std::pair(&l.outputs, &outputs)}) {
-      for (int v : *views) {
-        if (v >= 0) SMELT_RETURN_IF_ERROR(UseView(v));
-        addresses->push_back(v < 0 ? nullptr : Address(v));
-      }
-    }
-    SMELT_ASSIGN_OR_RETURN(const LibraryRequest request, program_->RequestOf(*plan_, l, bound_->values));
-    const DeviceLibrary library(*memory_->device, program_->image(), StatusWords(step));
-    SMELT_ASSIGN_OR_RETURN(const bool ran, library.Run(request, inputs, outputs));
+    SMELT_ASSIGN_OR_RETURN(const bool ran, RunLibraryOnDevice(l, step));
     if (ran) {
       ++stats_.library_calls;
       return absl::OkStatus();
@@ -546,21 +551,29 @@ absl::Status CheckNumbers(const fb::RandomT& r, double p0, double p1) {
 
 }  // namespace
 
-absl::Status Executor::RunRandom(const fb::RandomT& r) {
+absl::StatusOr<bool> Executor::FillOnDevice(const fb::RandomT& r, int step) {
+  if (r.probabilities >= 0) return false;
+  const double p0 = r.p0_register >= 0 ? registers_[r.p0_register].d : r.p0;
+  const double p1 = r.p1_register >= 0 ? registers_[r.p1_register].d : r.p1;
+  SMELT_RETURN_IF_ERROR(CheckNumbers(r, p0, p1));
+  const StridedSpan out = SpanOf(r.out);
+  DeviceOp* op = bound_->device_ops[step].get();
+  std::unique_ptr<DeviceOp> late;
+  if (op == nullptr) {
+    SMELT_ASSIGN_OR_RETURN(late,
+                           DeviceLibrary(program_->image()).PrepareFill(r.kind, out.dtype, out.strides, out.sizes));
+    op = late.get();
+  }
+  return op->Fill(*memory_->device, p0, p1, *random_, out.data, StatusWords(step));
+}
+
+absl::Status Executor::RunRandom(const fb::RandomT& r, int step) {
   SMELT_RETURN_IF_ERROR(UseView(r.out));
   if (memory_->on_host) return FillRandom(r, SpanOf(r.out));
-  if (r.probabilities < 0) {
-    const double p0 = r.p0_register >= 0 ? registers_[r.p0_register].d : r.p0;
-    const double p1 = r.p1_register >= 0 ? registers_[r.p1_register].d : r.p1;
-    SMELT_RETURN_IF_ERROR(CheckNumbers(r, p0, p1));
-    const StridedSpan out = SpanOf(r.out);
-    const DeviceLibrary library(*memory_->device, program_->image(), StatusWords(0));
-    SMELT_ASSIGN_OR_RETURN(const bool filled,
-                           library.Fill(r.kind, p0, p1, *random_, out.data, out.dtype, out.strides, out.sizes));
-    if (filled) {
-      random_->next += static_cast<uint64_t>(bound_->views[r.out].elements);
-      return absl::OkStatus();
-    }
+  SMELT_ASSIGN_OR_RETURN(const bool filled, FillOnDevice(r, step));
+  if (filled) {
+    random_->next += static_cast<uint64_t>(bound_->views[r.out].elements);
+    return absl::OkStatus();
   }
   ++stats_.host_steps;
   std::vector<char> bytes;

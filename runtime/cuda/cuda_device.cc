@@ -48,11 +48,6 @@ class Image final : public KernelImage {
     device_.driver().cuModuleUnload(module_);
   }
 
-  const DeviceKernel& kernel(int k) const {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return kernels_[k];
-  }
-
   absl::StatusOr<int> FindLibraryKernel(const LibraryKernel& kernel) const override {
     const std::string entry = kernel.Entry();
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -76,10 +71,13 @@ class Image final : public KernelImage {
     return it->second = static_cast<int>(kernels_.size()) - 1;
   }
 
-  // Returns the functions of a kernel if it was looked up before; else null.
-  const std::vector<Stage>* Known(int kernel) const {
+  struct Known {
+    const DeviceKernel& kernel;
+    const std::vector<Stage>* stages;  // null: they were not looked up yet
+  };
+  Known Get(int kernel) const {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return found_[kernel].empty() ? nullptr : &found_[kernel];
+    return {kernels_[kernel], found_[kernel].empty() ? nullptr : &found_[kernel]};
   }
   // Returns the functions of a kernel. The context must be current.
   absl::StatusOr<const std::vector<Stage>*> Find(int kernel) const {
@@ -382,10 +380,9 @@ absl::StatusOr<std::shared_ptr<const KernelImage>> CudaDevice::Load(absl::Span<c
 absl::Status CudaDevice::Launch(const KernelLaunch& l) const {
   if (l.tiles <= 0) return absl::OkStatus();
   const auto& image = static_cast<const Image&>(*l.image);
-  const DeviceKernel& kernel = image.kernel(l.kernel);
+  auto [kernel, stages] = image.Get(l.kernel);
   const fb::CudaKernelT& launch = *kernel.launch;
   const absl::Span<const int64_t> values(l.words, static_cast<size_t>(kernel.num_words));
-  const std::vector<Image::Stage>* stages = image.Known(l.kernel);
   std::optional<Scope> scope;
   if (stages == nullptr || !IsGathering()) {
     scope.emplace(*this);

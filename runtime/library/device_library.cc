@@ -40,58 +40,98 @@ void SetLast(std::vector<int64_t>* words, int first, int count, absl::Span<const
 
 }  // namespace
 
-absl::StatusOr<bool> DeviceLibrary::Launch(const LibraryKernel& kernel, absl::Span<const int64_t> words) const {
-  if (image_ == nullptr || kernel.NumWords() != static_cast<int>(words.size())) return false;
-  SMELT_ASSIGN_OR_RETURN(const int number, image_->FindLibraryKernel(kernel));
-  if (number < 0) return false;
+absl::Status DeviceOp::Launch(const ExecutionDevice& device, int64_t* status) {
   KernelLaunch launch;
   launch.image = image_;
-  launch.kernel = number;
-  launch.words = words.data();
+  launch.kernel = kernel_;
+  launch.words = words_.data();
   launch.tiles = 1;
-  launch.status = status_;
-  SMELT_RETURN_IF_ERROR(device_.Launch(launch));
+  launch.status = status;
+  return device.Launch(launch);
+}
+
+absl::StatusOr<bool> DeviceOp::Run(const ExecutionDevice& device, absl::Span<char* const> inputs,
+                                   absl::Span<char* const> outputs, int64_t* status) {
+  if (is_on_host_) return false;
+  if (kernel_ < 0) return true;
+  for (const Address& a : addresses_) words_[a.word] = WordOf((a.is_output ? outputs : inputs)[a.operand]);
+  if (flag_word_ < 0) {
+    SMELT_RETURN_IF_ERROR(Launch(device, status));
+    return true;
+  }
+  if (outputs[0] != nullptr && outputs[0] == inputs[0]) return false;
+  SMELT_ASSIGN_OR_RETURN(const std::shared_ptr<Storage> flag, device.NewStorage(sizeof(int64_t)));
+  SMELT_RETURN_IF_ERROR(device.Zero(flag->address(), sizeof(int64_t)));
+  words_[flag_word_] = WordOf(flag->address());
+  SMELT_RETURN_IF_ERROR(Launch(device, status));
+  int64_t is_open = 0;
+  SMELT_RETURN_IF_ERROR(device.ToHost(reinterpret_cast<char*>(&is_open), flag->address(), sizeof is_open));
+  return is_open == 0;
+}
+
+absl::StatusOr<bool> DeviceOp::Fill(const ExecutionDevice& device, double p0, double p1, const Generator& random,
+                                    char* to, int64_t* status) {
+  using namespace random_words;  // NOLINT
+  if (is_on_host_) return false;
+  if (kernel_ < 0) return true;
+  words_[kTo] = WordOf(to);
+  words_[kSeed] = static_cast<int64_t>(random.seed), words_[kNext] = static_cast<int64_t>(random.next);
+  words_[kP0] = WordOf(p0), words_[kP1] = WordOf(p1);
+  SMELT_RETURN_IF_ERROR(Launch(device, status));
   return true;
 }
 
-absl::StatusOr<bool> DeviceLibrary::Run(const LibraryRequest& request, absl::Span<char* const> inputs,
-                                        absl::Span<char* const> outputs) const {
-  if (request.op == "matmul") return Product(request, inputs, outputs);
-  if (request.op == "convolution") return Convolution(request, inputs, outputs);
-  if (request.op == "attention") return Attention(request, inputs, outputs);
-  if (request.op == "searchsorted") return Search(request, inputs, outputs);
-  if (request.op == "nonzero" || request.op == "masked_select") return Choose(request, inputs, outputs);
-  return Order(request, inputs, outputs);
+absl::StatusOr<bool> DeviceLibrary::Use(const LibraryKernel& kernel, DeviceOp* op) const {
+  if (image_ == nullptr || kernel.NumWords() != static_cast<int>(op->words_.size())) return false;
+  SMELT_ASSIGN_OR_RETURN(op->kernel_, image_->FindLibraryKernel(kernel));
+  op->image_ = image_;
+  return op->kernel_ >= 0;
 }
 
-absl::StatusOr<bool> DeviceLibrary::Product(const LibraryRequest& r, absl::Span<char* const> inputs,
-                                            absl::Span<char* const> outputs) const {
+absl::StatusOr<std::unique_ptr<DeviceOp>> DeviceLibrary::Prepare(const LibraryRequest& request) const {
+  auto op = std::make_unique<DeviceOp>();
+  const auto make = [&] {
+    if (request.op == "matmul") return Product(request, op.get());
+    if (request.op == "convolution") return Convolution(request, op.get());
+    if (request.op == "attention") return Attention(request, op.get());
+    if (request.op == "searchsorted") return Search(request, op.get());
+    if (request.op == "nonzero" || request.op == "masked_select") return Choose(request, op.get());
+    return Order(request, op.get());
+  };
+  SMELT_ASSIGN_OR_RETURN(const bool has_kernel, make());
+  op->is_on_host_ = !has_kernel;
+  return op;
+}
+
+absl::StatusOr<bool> DeviceLibrary::Product(const LibraryRequest& r, DeviceOp* op) const {
   using namespace product_words;  // NOLINT
   SMELT_ASSIGN_OR_RETURN(const MatmulProblem p, library_internal::UnderstandMatmul(r));
   if (p.batch.size() > 4) return false;
   if (p.m == 0 || p.n == 0 || p.batches == 0) return true;
-  std::vector<int64_t> words(kCount, 0);
+  std::vector<int64_t>& words = op->words_;
+  words.assign(kCount, 0);
   words[kRows] = p.m, words[kColumns] = p.n, words[kInner] = p.k;
   SetLast(&words, kBatch, 4, p.batch, 1);
-  const auto matrix = [&](int first, const char* data, int64_t row, int64_t column, const std::vector<int64_t>& batch) {
-    words[first] = WordOf(data), words[first + 1] = row, words[first + 2] = column;
+  const auto matrix = [&](int first, DeviceOp::Address at, int64_t row, int64_t column,
+                          const std::vector<int64_t>& batch) {
+    op->addresses_.push_back(at);
+    words[first + 1] = row, words[first + 2] = column;
     SetLast(&words, first + 3, 4, batch, 0);
   };
-  matrix(kA, inputs[p.swapped ? 1 : 0], p.a.row_stride, p.a.col_stride, p.a_batch);
-  matrix(kB, inputs[p.swapped ? 0 : 1], p.b.row_stride, p.b.col_stride, p.b_batch);
-  matrix(kC, outputs[0], p.c.row_stride, p.c.col_stride, p.c_batch);
-  if (p.has_bias) matrix(kBias, inputs[2], p.bias_row, p.bias_col, p.bias_batch);
+  matrix(kA, {kA, p.swapped ? 1 : 0}, p.a.row_stride, p.a.col_stride, p.a_batch);
+  matrix(kB, {kB, p.swapped ? 0 : 1}, p.b.row_stride, p.b.col_stride, p.b_batch);
+  matrix(kC, {kC, 0, true}, p.c.row_stride, p.c.col_stride, p.c_batch);
+  if (p.has_bias) matrix(kBias, {kBias, 2}, p.bias_row, p.bias_col, p.bias_batch);
   words[kAlpha] = WordOf(p.alpha), words[kBeta] = WordOf(p.beta);
   const std::vector<DType> types = {p.dtype, p.out_dtype};
   if (ArePlenty(p.batches, p.m, p.n)) {
-    SMELT_ASSIGN_OR_RETURN(const bool ran, Launch({kWideProductKernel, types}, words));
-    if (ran) return true;
+    SMELT_ASSIGN_OR_RETURN(const bool found, Use({kWideProductKernel, types}, op));
+    if (found) return true;
   }
-  return Launch({kProductKernel, types}, words);
+  return Use({kProductKernel, types}, op);
 }
 
-absl::StatusOr<bool> DeviceLibrary::Convolution(const LibraryRequest& r, absl::Span<char* const> inputs,
-                                                absl::Span<char* const> outputs) const {
+absl::StatusOr<bool> DeviceLibrary::Convolution(const LibraryRequest& r, DeviceOp* op) const {
   using namespace convolution_words;  // NOLINT
   SMELT_RETURN_IF_ERROR(library_internal::CheckArity(r, 2, 3, 1, 1, -1));
   const OperandShape &in = r.inputs[0], &weight = r.inputs[1], &out = r.outputs[0];
@@ -102,7 +142,8 @@ absl::StatusOr<bool> DeviceLibrary::Convolution(const LibraryRequest& r, absl::S
   const bool has_bias = r.inputs.size() > 2 && r.inputs[2].present;
   if (has_bias && (r.inputs[2].rank() != 1 || r.inputs[2].sizes[0] != out.sizes[1])) return false;
   const int64_t in_channels = in.sizes[1] / p.groups, out_channels = out.sizes[1] / p.groups;
-  std::vector<int64_t> words(kCount, 0);
+  std::vector<int64_t>& words = op->words_;
+  words.assign(kCount, 0);
   words[kImages] = out.sizes[0], words[kGroups] = p.groups;
   words[kOutChannels] = out_channels, words[kInChannels] = in_channels;
   words[kTransposed] = p.transposed;
@@ -113,32 +154,32 @@ absl::StatusOr<bool> DeviceLibrary::Convolution(const LibraryRequest& r, absl::S
   SetLast(&words, kStride, 3, p.stride, 1);
   SetLast(&words, kPadding, 3, p.padding, 0);
   SetLast(&words, kDilation, 3, p.dilation, 1);
-  const auto image = [&](int first, const OperandShape& o, const char* data, int64_t channels) {
-    words[first] = WordOf(data), words[first + 1] = o.strides[0], words[first + 2] = o.strides[1];
+  const auto image = [&](int first, const OperandShape& o, int64_t channels) {
+    words[first + 1] = o.strides[0], words[first + 2] = o.strides[1];
     words[first + 3] = o.strides[1] * channels;
     SetLast(&words, first + 4, 3, spatial(o.strides), 0);
   };
-  image(kInput, in, inputs[0], in_channels);
-  image(kOutput, out, outputs[0], out_channels);
-  words[kWeight] = WordOf(inputs[1]);
+  image(kInput, in, in_channels);
+  image(kOutput, out, out_channels);
+  op->addresses_ = {{kInput, 0}, {kWeight, 1}, {kOutput, 0, true}};
   words[kWeight + 1] = weight.strides[p.transposed ? 0 : 1];
   words[kWeight + 2] = weight.strides[p.transposed ? 1 : 0];
   words[kWeight + 3] = weight.strides[0] * (p.transposed ? in_channels : out_channels);
   SetLast(&words, kWeight + 4, 3, spatial(weight.strides), 0);
   if (has_bias) {
-    words[kBias] = WordOf(inputs[2]), words[kBias + 1] = r.inputs[2].strides[0];
+    op->addresses_.push_back({kBias, 2});
+    words[kBias + 1] = r.inputs[2].strides[0];
     words[kBias + 2] = r.inputs[2].strides[0] * out_channels;
   }
   const std::vector<DType> types = {in.dtype, out.dtype};
   if (ArePlenty(p.groups, out.NumElements() / out.sizes[1], out_channels)) {
-    SMELT_ASSIGN_OR_RETURN(const bool ran, Launch({kWideConvolutionKernel, types}, words));
-    if (ran) return true;
+    SMELT_ASSIGN_OR_RETURN(const bool found, Use({kWideConvolutionKernel, types}, op));
+    if (found) return true;
   }
-  return Launch({kConvolutionKernel, types}, words);
+  return Use({kConvolutionKernel, types}, op);
 }
 
-absl::StatusOr<bool> DeviceLibrary::Attention(const LibraryRequest& r, absl::Span<char* const> inputs,
-                                              absl::Span<char* const> outputs) const {
+absl::StatusOr<bool> DeviceLibrary::Attention(const LibraryRequest& r, DeviceOp* op) const {
   using namespace attention_words;  // NOLINT
   // The host's operator checks the operands.
   SMELT_RETURN_IF_ERROR(library_internal::MakeAttention(r, nullptr).status());
@@ -146,26 +187,27 @@ absl::StatusOr<bool> DeviceLibrary::Attention(const LibraryRequest& r, absl::Spa
   const int leading = query.rank() - 2;
   if (leading > 4 || out.sizes[leading + 1] > kWidestValue || query.sizes[leading + 1] == 0) return false;
   if (out.NumElements() == 0) return true;
-  std::vector<int64_t> words(kCount, 0);
+  std::vector<int64_t>& words = op->words_;
+  words.assign(kCount, 0);
   const auto heads = [&](const std::vector<int64_t>& v) { return absl::MakeConstSpan(v).first(leading); };
   SetLast(&words, kHeads, 4, heads(query.sizes), 1);
   words[kQueries] = query.sizes[leading], words[kKeys] = key.sizes[leading];
   words[kDepth] = query.sizes[leading + 1], words[kColumns] = out.sizes[leading + 1];
-  const auto matrix = [&](int word, const OperandShape& o, const char* data, bool broadcasts) {
+  const auto matrix = [&](const DeviceOp::Address& at, const OperandShape& o, bool broadcasts) {
     std::vector<int64_t> strides = o.strides;
     for (int d = 0; broadcasts && d < o.rank(); ++d) {
       if (o.sizes[d] == 1) strides[d] = 0;
     }
-    words[word] = WordOf(data);
-    SetLast(&words, word + 1, 4, heads(strides), 0);
-    words[word + 5] = strides[leading], words[word + 6] = strides[leading + 1];
+    op->addresses_.push_back(at);
+    SetLast(&words, at.word + 1, 4, heads(strides), 0);
+    words[at.word + 5] = strides[leading], words[at.word + 6] = strides[leading + 1];
   };
-  matrix(kQuery, query, inputs[0], false);
-  matrix(kKey, key, inputs[1], false);
-  matrix(kValue, value, inputs[2], false);
-  matrix(kOut, out, outputs[0], false);
+  matrix({kQuery, 0}, query, false);
+  matrix({kKey, 1}, key, false);
+  matrix({kValue, 2}, value, false);
+  matrix({kOut, 0, true}, out, false);
   const bool has_mask = r.inputs.size() > 3 && r.inputs[3].present;
-  if (has_mask) matrix(kMask, r.inputs[3], inputs[3], true);
+  if (has_mask) matrix({kMask, 3}, r.inputs[3], true);
   const auto shares = [&](int word, const OperandShape& o) {
     std::vector<int64_t> divisors;
     for (int d = 0; d < leading; ++d) divisors.push_back(o.sizes[d] == 0 ? 1 : query.sizes[d] / o.sizes[d]);
@@ -177,12 +219,11 @@ absl::StatusOr<bool> DeviceLibrary::Attention(const LibraryRequest& r, absl::Spa
   words[kFirst] = std::clamp(r.ints[0], -kFar, kFar), words[kLast] = std::clamp(r.ints[1], -kFar, kFar);
   words[kEmptyIsNan] = r.ints[2] != 0;
   words[kScale] = WordOf(r.floats[0]), words[kCap] = WordOf(r.floats[1]);
-  return Launch({kAttentionKernel, {query.dtype, has_mask ? r.inputs[3].dtype : query.dtype}}, words);
+  return Use({kAttentionKernel, {query.dtype, has_mask ? r.inputs[3].dtype : query.dtype}}, op);
 }
 
 // The host keeps the cases that it refuses, or that it computes as PyTorch's CPU kernels do.
-absl::StatusOr<bool> DeviceLibrary::Order(const LibraryRequest& r, absl::Span<char* const> inputs,
-                                          absl::Span<char* const> outputs) const {
+absl::StatusOr<bool> DeviceLibrary::Order(const LibraryRequest& r, DeviceOp* op) const {
   using namespace order_words;  // NOLINT
   const auto ints = [&](size_t n) { return r.inputs.size() == 1 && r.outputs.size() <= 2 && r.ints.size() == n; };
   int64_t dim = 0, keep = 1, first = 0, first_tie = 0, ties = 0;
@@ -218,38 +259,29 @@ absl::StatusOr<bool> DeviceLibrary::Order(const LibraryRequest& r, absl::Span<ch
   if (in.NumElements() == 0 || keep == 0) return true;
   // Equal elements matter where they are told apart by their indices.
   const bool may_tie = (r.op == "topk" || r.op == "kthvalue" || r.op == "nanmedian") && indices.present;
-  if (may_tie && values.present && outputs[0] == inputs[0]) return false;
-  std::vector<int64_t> words(kCount, 0);
+  std::vector<int64_t>& words = op->words_;
+  words.assign(kCount, 0);
   const auto others = [&](std::vector<int64_t> v) {
     v.erase(v.begin() + dim);
     return v;
   };
   SetLast(&words, kLines, kStridedRank, others(in.sizes), 1);
-  const auto operand = [&](int word, const OperandShape& o, const char* data) {
-    words[word] = WordOf(data);
-    SetLast(&words, word + 1, kStridedRank, others(o.strides), 0);
-    words[word + 1 + kStridedRank] = o.strides[dim];
+  const auto operand = [&](const DeviceOp::Address& at, const OperandShape& o) {
+    op->addresses_.push_back(at);
+    SetLast(&words, at.word + 1, kStridedRank, others(o.strides), 0);
+    words[at.word + 1 + kStridedRank] = o.strides[dim];
   };
-  operand(kIn, in, inputs[0]);
-  if (values.present) operand(kValues, values, outputs[0]);
-  if (indices.present) operand(kIndices, indices, outputs[1]);
+  operand({kIn, 0}, in);
+  if (values.present) operand({kValues, 0, true}, values);
+  if (indices.present) operand({kIndices, 1, true}, indices);
   words[kLength] = length, words[kKeep] = keep, words[kFirst] = first, words[kMedian] = median;
   words[kDescending] = descending, words[kFirstTie] = first_tie, words[kTies] = ties;
-  const LibraryKernel kernel = {kOrderKernel, {in.dtype}};
-  if (!may_tie) return Launch(kernel, words);
   // An order that only PyTorch's CPU kernels define is the host's work. So is the answer to whether there is one.
-  SMELT_ASSIGN_OR_RETURN(const std::shared_ptr<Storage> flag, device_.NewStorage(sizeof(int64_t)));
-  SMELT_RETURN_IF_ERROR(device_.Zero(flag->address(), sizeof(int64_t)));
-  words[kFlag] = WordOf(flag->address());
-  SMELT_ASSIGN_OR_RETURN(const bool ran, Launch(kernel, words));
-  if (!ran) return false;
-  int64_t is_open = 0;
-  SMELT_RETURN_IF_ERROR(device_.ToHost(reinterpret_cast<char*>(&is_open), flag->address(), sizeof is_open));
-  return is_open == 0;
+  if (may_tie) op->flag_word_ = kFlag;
+  return Use({kOrderKernel, {in.dtype}}, op);
 }
 
-absl::StatusOr<bool> DeviceLibrary::Search(const LibraryRequest& r, absl::Span<char* const> inputs,
-                                           absl::Span<char* const> outputs) const {
+absl::StatusOr<bool> DeviceLibrary::Search(const LibraryRequest& r, DeviceOp* op) const {
   using namespace search_words;  // NOLINT
   if (r.inputs.size() < 2 || (r.inputs.size() > 2 && r.inputs[2].present) || r.outputs.size() != 1 ||
       r.ints.size() != 1)
@@ -266,19 +298,19 @@ absl::StatusOr<bool> DeviceLibrary::Search(const LibraryRequest& r, absl::Span<c
     }
   }
   if (values.NumElements() == 0) return true;
-  std::vector<int64_t> words(kCount, 0);
+  std::vector<int64_t>& words = op->words_;
+  words.assign(kCount, 0);
   SetLast(&words, kSizes, kStridedRank, values.sizes, 1);
-  words[kValues] = WordOf(inputs[1]), words[kSorted] = WordOf(inputs[0]), words[kOut] = WordOf(outputs[0]);
+  op->addresses_ = {{kSorted, 0}, {kValues, 1}, {kOut, 0, true}};
   SetLast(&words, kValues + 1, kStridedRank, values.strides, 0);
   SetLast(&words, kSorted + 1, kStridedRank, rows, 0);
   words[kSorted + 1 + kStridedRank] = sorted.strides.back();
   SetLast(&words, kOut + 1, kStridedRank, out.strides, 0);
   words[kLength] = sorted.sizes.back(), words[kRight] = r.ints[0] != 0;
-  return Launch({kSearchKernel, {sorted.dtype, values.dtype, out.dtype}}, words);
+  return Use({kSearchKernel, {sorted.dtype, values.dtype, out.dtype}}, op);
 }
 
-absl::StatusOr<bool> DeviceLibrary::Choose(const LibraryRequest& r, absl::Span<char* const> inputs,
-                                           absl::Span<char* const> outputs) const {
+absl::StatusOr<bool> DeviceLibrary::Choose(const LibraryRequest& r, DeviceOp* op) const {
   using namespace choice_words;  // NOLINT
   const bool by_mask = r.op == "masked_select";
   if (r.inputs.size() != (by_mask ? 2 : 1) || r.outputs.size() != 1) return false;
@@ -289,36 +321,38 @@ absl::StatusOr<bool> DeviceLibrary::Choose(const LibraryRequest& r, absl::Span<c
               : out.sizes[1] != rank || out.dtype != DType::kInt64)
     return false;
   if (in.NumElements() == 0 || out.NumElements() == 0) return true;
-  std::vector<int64_t> words(kEnd, 0);
+  std::vector<int64_t>& words = op->words_;
+  words.assign(kEnd, 0);
   SetLast(&words, kSizes, kStridedRank, in.sizes, 1);
-  words[kFlags] = WordOf(inputs.back()), words[kFrom] = WordOf(inputs[0]), words[kOut] = WordOf(outputs[0]);
+  op->addresses_ = {{kFlags, by_mask ? 1 : 0}, {kFrom, 0}, {kOut, 0, true}};
   SetLast(&words, kFlags + 1, kStridedRank, flags.strides, 0);
   SetLast(&words, kFrom + 1, kStridedRank, in.strides, 0);
   words[kOut + 1] = out.strides[0], words[kOut + 2] = by_mask ? 0 : out.strides[1];
   words[kRank] = rank, words[kCount] = out.sizes[0];
-  if (by_mask) return Launch({kMaskedSelectKernel, {ElementOfSize(in.dtype)}}, words);
-  return Launch({kNonzeroKernel, {in.dtype}}, words);
+  if (by_mask) return Use({kMaskedSelectKernel, {ElementOfSize(in.dtype)}}, op);
+  return Use({kNonzeroKernel, {in.dtype}}, op);
 }
 
-absl::StatusOr<bool> DeviceLibrary::Fill(fb::RandomKind kind, double p0, double p1, const Generator& random, char* to,
-                                         DType t, absl::Span<const int64_t> strides,
-                                         absl::Span<const int64_t> sizes) const {
+absl::StatusOr<std::unique_ptr<DeviceOp>> DeviceLibrary::PrepareFill(fb::RandomKind kind, DType t,
+                                                                     absl::Span<const int64_t> strides,
+                                                                     absl::Span<const int64_t> sizes) const {
   using namespace random_words;  // NOLINT
+  auto op = std::make_unique<DeviceOp>();
   std::vector<int64_t> merged_sizes, merged_strides;
   for (const StridedDim& d : MergedDims(sizes, strides, strides, /*item_bytes=*/1)) {
     merged_sizes.push_back(d.size);
     merged_strides.push_back(d.dst);
   }
   const auto has_zero = [](const std::vector<int64_t>& v) { return std::find(v.begin(), v.end(), 0) != v.end(); };
-  if (merged_sizes.size() > kStridedRank || has_zero(merged_strides)) return false;
-  if (has_zero(merged_sizes)) return true;
-  std::vector<int64_t> words(kCount, 0);
+  op->is_on_host_ = merged_sizes.size() > kStridedRank || has_zero(merged_strides);
+  if (op->is_on_host_ || has_zero(merged_sizes)) return op;
+  std::vector<int64_t>& words = op->words_;
+  words.assign(kCount, 0);
   SetLast(&words, kSizes, kStridedRank, merged_sizes, 1);
-  words[kTo] = WordOf(to);
   SetLast(&words, kTo + 1, kStridedRank, merged_strides, 0);
-  words[kSeed] = static_cast<int64_t>(random.seed), words[kNext] = static_cast<int64_t>(random.next);
-  words[kP0] = WordOf(p0), words[kP1] = WordOf(p1);
-  return Launch(RandomKernelFor(kind, t), words);
+  SMELT_ASSIGN_OR_RETURN(const bool found, Use(RandomKernelFor(kind, t), op.get()));
+  op->is_on_host_ = !found;
+  return op;
 }
 
 }  // namespace smelt

@@ -1,0 +1,154 @@
+#include "smelt/runtime/library/device_library.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "smelt/core/tensor/dtype.h"
+#include "smelt/runtime/device/device.h"
+#include "smelt/schema/library_kernels.h"
+#include "smelt/schema/library_words.h"
+
+namespace smelt {
+namespace {
+
+// Code that holds some library kernels, and remembers which were looked up.
+class Image : public KernelImage {
+ public:
+  explicit Image(std::vector<std::string> entries) : entries_(std::move(entries)) {}
+  absl::StatusOr<int> FindLibraryKernel(const LibraryKernel& kernel) const override {
+    lookups_.push_back(kernel.Entry());
+    for (size_t k = 0; k < entries_.size(); ++k) {
+      if (entries_[k] == kernel.Entry()) return static_cast<int>(k);
+    }
+    return -1;
+  }
+  const std::vector<std::string>& lookups() const { return lookups_; }
+
+ private:
+  const std::vector<std::string> entries_;
+  mutable std::vector<std::string> lookups_;
+};
+
+// A device that only remembers its launches.
+class Recorder : public ExecutionDevice {
+ public:
+  explicit Recorder(int num_words) : num_words_(num_words) {}
+  Device device() const override { return Device::Cuda(0); }
+  absl::StatusOr<std::shared_ptr<void>> Allocate(int64_t) const override { return std::shared_ptr<void>(); }
+  absl::Status Copy(char*, const char*, int64_t) const override { return absl::OkStatus(); }
+  absl::Status ToHost(char*, const char*, int64_t) const override { return absl::OkStatus(); }
+  absl::Status FromHost(char*, const char*, int64_t) const override { return absl::OkStatus(); }
+  absl::Status Zero(char*, int64_t) const override { return absl::OkStatus(); }
+  absl::Status CopyStrided(char*, absl::Span<const int64_t>, const char*, absl::Span<const int64_t>,
+                           absl::Span<const int64_t>, int) const override {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::shared_ptr<const KernelImage>> Load(absl::Span<const uint8_t>,
+                                                          std::vector<DeviceKernel>) const override {
+    return std::shared_ptr<const KernelImage>();
+  }
+  absl::Status Launch(const KernelLaunch& l) const override {
+    kernels_.push_back(l.kernel);
+    words_.emplace_back(l.words, l.words + num_words_);
+    return absl::OkStatus();
+  }
+  absl::Status Synchronize() const override { return absl::OkStatus(); }
+
+  const std::vector<int>& kernels() const { return kernels_; }
+  const std::vector<std::vector<int64_t>>& words() const { return words_; }
+
+ private:
+  const int num_words_;
+  mutable std::vector<int> kernels_;
+  mutable std::vector<std::vector<int64_t>> words_;
+};
+
+OperandShape Matrix(int64_t rows, int64_t columns) {
+  return {.present = true, .dtype = DType::kFloat32, .sizes = {rows, columns}, .strides = {columns, 1}};
+}
+LibraryRequest Matmul(int64_t m, int64_t n, int64_t k) {
+  return {.op = "matmul",
+          .inputs = {Matrix(m, k), Matrix(k, n), {}},
+          .outputs = {Matrix(m, n)},
+          .ints = {},
+          .floats = {1, 1},
+          .strings = {}};
+}
+
+constexpr char kProduct[] = "smelt_product_float32_float32";
+
+TEST(DeviceLibraryTest, LooksItsKernelUpWhenItIsPreparedAndNotAtACall) {
+  const Image image({kProduct});
+  auto op = DeviceLibrary(&image).Prepare(Matmul(2, 3, 4));
+  ASSERT_TRUE(op.ok()) << op.status();
+  EXPECT_TRUE((*op)->has_kernel());
+  const std::vector<std::string> lookups = image.lookups();
+  EXPECT_EQ(lookups, std::vector<std::string>{kProduct});
+  const Recorder device(product_words::kCount);
+  char memory[6];
+  for (int call = 0; call < 2; ++call) {
+    char* const inputs[] = {memory + call, memory + call + 1, nullptr};
+    char* const outputs[] = {memory + call + 2};
+    const absl::StatusOr<bool> ran = (*op)->Run(device, inputs, outputs, nullptr);
+    ASSERT_TRUE(ran.ok()) << ran.status();
+    EXPECT_TRUE(*ran);
+  }
+  EXPECT_EQ(image.lookups(), lookups);
+  EXPECT_EQ(device.kernels(), (std::vector<int>{0, 0}));
+}
+
+TEST(DeviceLibraryTest, OnlyAddressesDifferBetweenCalls) {
+  const Image image({kProduct});
+  auto op = DeviceLibrary(&image).Prepare(Matmul(2, 3, 4));
+  ASSERT_TRUE(op.ok()) << op.status();
+  const Recorder device(product_words::kCount);
+  char memory[6];
+  for (int call = 0; call < 2; ++call) {
+    char* const inputs[] = {memory + call, memory + call + 1, nullptr};
+    char* const outputs[] = {memory + call + 2};
+    ASSERT_TRUE((*op)->Run(device, inputs, outputs, nullptr).ok());
+  }
+  std::vector<int64_t> first = device.words()[0];
+  EXPECT_EQ(first[product_words::kRows] * first[product_words::kColumns] * first[product_words::kInner], 24);
+  for (int word : {product_words::kA, product_words::kB, product_words::kC}) ++first[word];
+  EXPECT_EQ(first, device.words()[1]);
+}
+
+TEST(DeviceLibraryTest, LeavesTheStepToTheHostWhereTheImageHasNoKernel) {
+  const Image image({});
+  auto op = DeviceLibrary(&image).Prepare(Matmul(2, 3, 4));
+  ASSERT_TRUE(op.ok()) << op.status();
+  EXPECT_FALSE((*op)->has_kernel());
+  const Recorder device(product_words::kCount);
+  char* const inputs[] = {nullptr, nullptr, nullptr};
+  char* const outputs[] = {nullptr};
+  const absl::StatusOr<bool> ran = (*op)->Run(device, inputs, outputs, nullptr);
+  ASSERT_TRUE(ran.ok()) << ran.status();
+  EXPECT_FALSE(*ran);
+  EXPECT_TRUE(device.kernels().empty());
+}
+
+TEST(DeviceLibraryTest, DrawsContinueWhereTheGeneratorStands) {
+  const Image image({"smelt_uniform_float32"});
+  const int64_t strides[] = {4, 1}, sizes[] = {3, 4};
+  auto op = DeviceLibrary(&image).PrepareFill(fb::RandomKind::Uniform, DType::kFloat32, strides, sizes);
+  ASSERT_TRUE(op.ok()) << op.status();
+  const Recorder device(random_words::kCount);
+  Generator random;
+  random.seed = 7;
+  for (int call = 0; call < 2; ++call) {
+    random.next = static_cast<uint64_t>(12 * call);
+    const absl::StatusOr<bool> ran = (*op)->Fill(device, 0, 1, random, nullptr, nullptr);
+    ASSERT_TRUE(ran.ok() && *ran);
+    EXPECT_EQ(device.words().back()[random_words::kSeed], 7);
+    EXPECT_EQ(device.words().back()[random_words::kNext], 12 * call);
+  }
+  EXPECT_EQ(image.lookups().size(), size_t{1});
+}
+
+}  // namespace
+}  // namespace smelt
