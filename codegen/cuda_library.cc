@@ -31,8 +31,8 @@ KernelSpec Words(int n) {
 
 }  // namespace
 
-CudaLibraryFunction::CudaLibraryFunction(llvm::Module& module, const LibraryKernel& kernel)
-    : m_(module), words_(Words(kernel.NumWords())), f_(module, words_, kernel.Entry()) {}
+CudaLibraryFunction::CudaLibraryFunction(llvm::Module& module, const LibraryKernel& kernel, const std::string& entry)
+    : m_(module), words_(Words(kernel.NumWords())), f_(module, words_, entry) {}
 
 void CudaLibraryFunction::For(const Term& from, const Term& to, const Term& step,
                               const std::function<void(Value*)>& body) {
@@ -198,12 +198,12 @@ absl::StatusOr<std::unique_ptr<llvm::Module>> LowerLibraryKernel(llvm::LLVMConte
   }
   auto module = std::make_unique<llvm::Module>("library", context);
   const std::string& base = kernel.base;
-  if (base == kProductKernel || base == kWideProductKernel || base == kConvolutionKernel ||
-      base == kWideConvolutionKernel) {
+  if (base == kProductKernel || base == kWideProductKernel || base == kSplitProductKernel ||
+      base == kConvolutionKernel || base == kWideConvolutionKernel) {
     EmitProduct(*module, kernel, capability);
     return module;
   }
-  CudaLibraryFunction f(*module, kernel);
+  CudaLibraryFunction f(*module, kernel, kernel.Entry());
   if (base == kAttentionKernel) {
     EmitAttention(f, kernel);
   } else if (base == kOrderKernel || base == kSearchKernel || base == kNonzeroKernel || base == kMaskedSelectKernel) {

@@ -3,6 +3,7 @@
 #define SMELT_CODEGEN_CUDA_LIBRARY_FUNCTION_H_
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "llvm/IR/IRBuilder.h"
@@ -19,7 +20,8 @@ class CudaLibraryFunction {
   using Value = llvm::Value;
 
  public:
-  CudaLibraryFunction(llvm::Module& module, const LibraryKernel& kernel);
+  // `entry` is the function's name: kernel.Entry(), or that of another stage.
+  CudaLibraryFunction(llvm::Module& module, const LibraryKernel& kernel, const std::string& entry);
 
   llvm::IRBuilder<>& b() { return f_.b(); }
   CudaFunction& f() { return f_; }

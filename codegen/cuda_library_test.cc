@@ -8,6 +8,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -42,6 +43,9 @@ const ProductCase kProducts[] = {
     {{kProductKernel, {DType::kFloat64, DType::kFloat64}}, 80},
     {{kProductKernel, {DType::kInt8, DType::kInt32}}, 80},
     {{kProductKernel, {DType::kInt64, DType::kInt64}}, 80},
+    {{kSplitProductKernel, {DType::kFloat32, DType::kFloat32}}, 80},
+    {{kSplitProductKernel, {DType::kBFloat16, DType::kBFloat16}}, 80},
+    {{kSplitProductKernel, {DType::kFloat16, DType::kFloat32}}, 75},
 };
 
 // The next larger dtype in which the kernel adds.
@@ -53,7 +57,8 @@ double Round(DType t, double x) { return IsFloating(t) && t != DType::kFloat64 ?
 
 class ProductTest : public testing::TestWithParam<int> {};
 
-// Sums are those of one thread that adds in the order of the inner dim, by fused multiply-adds: to the last bit.
+// Sums are those of one thread that adds in the order of the inner dim, by fused multiply-adds: to the last bit. If the
+// inner dim is split, they are those of the slices, added in order.
 TEST_P(ProductTest, AddsInOrderWhateverTheSizesAndStrides) {
   const auto& [kernel, capability] = kProducts[GetParam()];
   const DType in = kernel.types[0], out = kernel.types[1];
@@ -62,11 +67,14 @@ TEST_P(ProductTest, AddsInOrderWhateverTheSizesAndStrides) {
   for (int round = 0; round < 6; ++round) {
     using namespace product_words;  // NOLINT
     const int64_t m = pick({1, 3, 40, 64, 65, 131}), n = pick({1, 5, 32, 64, 70, 128}),
-                  k = round == 0 ? 0 : pick({1, 7, 16, 32, 37, 64}), z = pick({1, 1, 2});
+                  k = round == 0 ? 0 : pick({1, 7, 16, 32, 37, 64, 130}), z = pick({1, 1, 2});
+    const bool is_split = kernel.base == kSplitProductKernel;
+    const int64_t slices = is_split ? pick({2, 3, 5}) : 1, units = (k + kSliceUnit - 1) / kSliceUnit;
+    const int64_t length = (units + slices - 1) / slices * kSliceUnit;
     const bool a_turned = rng() % 2 == 0, b_turned = rng() % 2 == 0, spread = rng() % 3 == 0, scales = rng() % 2 == 0;
     const int64_t gap = spread ? 2 : 1;
     SCOPED_TRACE(absl::StrCat(kernel.Entry(), " ", m, "x", n, "x", k, " z ", z, " turned ", a_turned, b_turned, " gap ",
-                              gap, " scales ", scales));
+                              gap, " scales ", scales, " slices ", slices));
     LibraryMemory a(in, z * m * k * gap), b(in, k * n * gap), c(out, z * m * n), bias(out, n);
     const double large = in == DType::kInt8 ? 100 : 4;
     for (int64_t i = 0; i < a.elements(); ++i) a.Set(i, std::uniform_real_distribution<>(-large, large)(rng));
@@ -85,14 +93,18 @@ TEST_P(ProductTest, AddsInOrderWhateverTheSizesAndStrides) {
     words[kC] = c.word(), words[kC + 1] = n, words[kC + 2] = 1, words[kC + 5] = m * n;
     if (scales) words[kBias] = bias.word(), words[kBias + 2] = 1;
     words[kAlpha] = Bits(alpha), words[kBeta] = Bits(beta);
+    if (is_split) words.push_back(slices);
     LibraryMemory want = c;
     for (int64_t y = 0; y < z; ++y) {
       for (int64_t i = 0; i < m; ++i) {
         for (int64_t j = 0; j < n; ++j) {
-          double sum = 0;
+          double sum = 0, slice = 0;
           for (int64_t p = 0; p < k; ++p) {
-            sum = Fma(in, a.Get(y * m * k * gap + i * a_row + p * a_inner), b.Get(p * b_inner + j * b_column), sum);
+            slice = Fma(in, a.Get(y * m * k * gap + i * a_row + p * a_inner), b.Get(p * b_inner + j * b_column), slice);
+            if (is_split && p + 1 != k && (p + 1) % length != 0) continue;
+            if (is_split) sum = Round(in, sum + std::exchange(slice, 0));
           }
+          if (!is_split) sum = slice;
           sum = Round(in, sum * alpha);
           if (scales) sum += Round(in, bias.Get(j) * beta);
           want.Set((y * m + i) * n + j, Round(in, sum));

@@ -10,6 +10,10 @@
 //   float16, bfloat16            from sm_80 on mma.sync.m16n8k16 with float32 sums, eight warps of 32 x 16 (64 x 32)
 //                                elements; before that as float32. Rounded once
 //
+// A tile with many columns of the inner dim, where there are few tiles, is split: each of several blocks stores its sums
+// of one slice in the workspace, and a second function adds them in order, an element for each thread. It gives the same
+// bits with any grid, but not those of the forms that are not split.
+//
 // A convolution is the product of the taps that each place of the result sees, without a copy of them: rows are places,
 // columns are the channels of the result of a group, and the inner dim runs over taps and, inside, over the channels of
 // the group. A tap outside the input adds zeros. So few channels (3 of an image) fill a step badly, and separate
@@ -35,12 +39,6 @@ using llvm::Value;
 
 namespace {
 
-// The dtype in which products of `t` are added up.
-DType SumOf(DType t) {
-  if (IsHalf(t)) return DType::kFloat32;
-  return IsIntegral(t) && ItemSize(t) < 4 ? DType::kInt32 : t;
-}
-
 // A block computes a tile of `side` rows and columns. It stages `step` elements of the inner dim at a time in shared
 // memory, whose rows lie `pitch` elements apart; a thread moves `unit` elements at once.
 struct TileShape {
@@ -53,14 +51,17 @@ TileShape TileOf(int side, DType in, bool uses_mma) {
 
 class ProductEmitter {
  public:
-  ProductEmitter(llvm::Module& module, const LibraryKernel& kernel, int capability)
+  // kSlice computes the sums of one slice of the inner dim, and kSum the result of all of them.
+  enum class Part { kWhole, kSlice, kSum };
+  ProductEmitter(llvm::Module& module, const LibraryKernel& kernel, int capability, Part part)
       : c_(module.getContext()),
-        f_(module, kernel),
+        part_(part),
+        f_(module, kernel, part == Part::kSum ? kernel.SumEntry() : kernel.Entry()),
         b_(f_.b()),
         is_convolution_(kernel.base == kConvolutionKernel || kernel.base == kWideConvolutionKernel),
         in_(kernel.types[0]),
         out_(kernel.types[1]),
-        sum_(SumOf(in_)),
+        sum_(ProductSum(in_)),
         uses_mma_(IsHalf(in_) && capability >= 80),
         tile_(TileOf(ProductTile(kernel), in_, uses_mma_)),
         staged_(uses_mma_ ? b_.getInt16Ty() : f_.TypeOf(sum_)) {}
@@ -92,7 +93,9 @@ class ProductEmitter {
   int UnitInner() const { return kCudaBlock / (tile_.side / tile_.unit); }
 
   void Sizes();
-  void Tile(Value* tile);
+  void AddSlices();
+  void PlaceBatch(Value* z);
+  void Tile(Value* item);
   void PlaceThread(Operand& o);
   void Strided(Operand& o, int address, Value* row_stride, const std::vector<Value*>& aligned);
   void RowsOfProduct(Operand& o, Value* first_row, Value* row_stride);
@@ -118,6 +121,7 @@ class ProductEmitter {
   bool sums_floats() const { return IsFloating(sum_); }
 
   llvm::LLVMContext& c_;
+  const Part part_;
   CudaLibraryFunction f_;
   llvm::IRBuilder<>& b_;
   const bool is_convolution_;
@@ -128,6 +132,8 @@ class ProductEmitter {
 
   Value *rows_ = nullptr, *columns_ = nullptr, *inner_ = nullptr, *taps_ = nullptr;
   Value *row_tiles_ = nullptr, *column_tiles_ = nullptr, *batches_ = nullptr;
+  Value* slices_ = nullptr;
+  Value *item_ = nullptr, *first_row_ = nullptr, *first_column_ = nullptr;  // of the tile, and of its slice
   Operand a_{"_a"}, w_{"_b"};
   // The step that is loaded: the first element of the inner dim, and the tap.
   AllocaInst* inner_at_ = nullptr;
@@ -155,10 +161,16 @@ void ProductEmitter::Sizes() {
   }
   row_tiles_ = Emit(Term::CeilDiv(rows_, tile_.side));
   column_tiles_ = Emit(Term::CeilDiv(columns_, tile_.side));
+  slices_ = part_ == Part::kWhole ? b_.getInt64(1) : Arg(product_words::kSlices);
 }
 
 void ProductEmitter::Emit() {
   Sizes();
+  if (part_ == Part::kSum) {
+    AddSlices();
+    b_.CreateRetVoid();
+    return;
+  }
   CudaFunction& g = f_.f();
   for (Operand* o : {&a_, &w_}) {
     o->shared = f_.Shared(o->name, staged_, 2 * tile_.pitch * (uses_mma_ ? tile_.side : tile_.step));
@@ -169,9 +181,34 @@ void ProductEmitter::Emit() {
   inner_at_ = g.Variable(b_.getInt64Ty());
   for (AllocaInst*& t : tap_) t = g.Variable(b_.getInt64Ty());
   for (int k = 0; k < tile_.side * tile_.side / kCudaBlock; ++k) sums_.push_back(g.Variable(f_.TypeOf(sum_)));
-  const Term tiles = Term(row_tiles_) * column_tiles_ * batches_;
-  f_.For(g.block(), tiles, g.blocks(), [&](Value* tile) { Tile(tile); });
+  const Term items = Term(row_tiles_) * column_tiles_ * batches_ * slices_;
+  f_.For(g.block(), items, g.blocks(), [&](Value* item) { Tile(item); });
   b_.CreateRetVoid();
+}
+
+// The workspace has a tile of sums for each slice of each tile, the slices of a tile one after the other.
+void ProductEmitter::AddSlices() {
+  CudaFunction& g = f_.f();
+  AllocaInst* const sum = g.Variable(f_.TypeOf(sum_));
+  f_.For(Term(g.block()) * kCudaBlock + g.thread(), Term(batches_) * rows_ * columns_, Term(g.blocks()) * kCudaBlock,
+         [&](Value* n) {
+           Value* const column = Emit(Term(n) % columns_);
+           Value* const rest = Emit(Term(n) / columns_);
+           Value* const row = Emit(Term(rest) % rows_);
+           Value* const z = Emit(Term(rest) / rows_);
+           Value* const tile =
+               Emit((Term(z) * column_tiles_ + Term(column) / tile_.side) * row_tiles_ + Term(row) / tile_.side);
+           b_.CreateStore(Zero(sum->getAllocatedType()), sum);
+           f_.For(0, slices_, 1, [&](Value* slice) {
+             const Term at = (Term(tile) * slices_ + slice) * (tile_.side * tile_.side) +
+                             Term(row) % tile_.side * tile_.side + Term(column) % tile_.side;
+             Value* part = f_.Load(f_.Address(g.workspace(), sum_, at), sum_);
+             Value* before = Get(sum);
+             b_.CreateStore(b_.CreateFAdd(before, part), sum);
+           });
+           PlaceBatch(z);
+           StoreResult(Get(sum), row, column);
+         });
 }
 
 // The address of the operand, and how its units are loaded. All numbers of `aligned`, in elements, and the address are
@@ -433,11 +470,34 @@ void ProductEmitter::MultiplyByMma(Value* buffer) {
   }
 }
 
-void ProductEmitter::Tile(Value* tile) {
+// Finds the matrices of a batch.
+void ProductEmitter::PlaceBatch(Value* z) {
+  using namespace product_words;  // NOLINT
+  Value* index[4];
+  Value* left = z;
+  for (int d = 3; d >= 0; --d) {
+    index[d] = Emit(Term(left) % Arg(kBatch + d));
+    left = Emit(Term(left) / Arg(kBatch + d));
+  }
+  const auto base = [&](int word, DType t) {
+    Term at = 0;
+    for (int d = 0; d < 4; ++d) at = at + Term(index[d]) * Arg(word + 3 + d);
+    return f_.Address(Arg(word), t, at);
+  };
+  a_.base = base(kA, in_);
+  w_.base = base(kB, in_);
+  c_base_ = base(kC, out_);
+  bias_base_ = base(kBias, out_);
+}
+
+void ProductEmitter::Tile(Value* item) {
   CudaFunction& g = f_.f();
-  Value* const first_row = Emit(Term(tile) % row_tiles_ * tile_.side);
+  item_ = item;
+  Value* const tile = Emit(Term(item) / slices_);
+  Value* const slice = Emit(Term(item) % slices_);
+  Value* const first_row = first_row_ = Emit(Term(tile) % row_tiles_ * tile_.side);
   Value* const rest = Emit(Term(tile) / row_tiles_);
-  Value* const first_column = Emit(Term(rest) % column_tiles_ * tile_.side);
+  Value* const first_column = first_column_ = Emit(Term(rest) % column_tiles_ * tile_.side);
   Value* const z = Emit(Term(rest) / column_tiles_);
   a_.rows = rows_;
   w_.rows = columns_;
@@ -463,37 +523,32 @@ void ProductEmitter::Tile(Value* tile) {
     RowsOfProduct(w_, first_column, Arg(kWeight + 2));
   } else {
     using namespace product_words;  // NOLINT
-    Value* index[4];
-    Value* left = z;
-    for (int d = 3; d >= 0; --d) {
-      index[d] = Emit(Term(left) % Arg(kBatch + d));
-      left = Emit(Term(left) / Arg(kBatch + d));
-    }
-    const auto batch = [&](int strides) {
-      Term at = 0;
-      for (int d = 0; d < 4; ++d) at = at + Term(index[d]) * Arg(strides + d);
-      return at;
-    };
+    PlaceBatch(z);
     const auto strides = [&](int from) {
       return std::vector<Value*>{Arg(from), Arg(from + 1), Arg(from + 2), Arg(from + 3)};
     };
     a_.inner_stride = Arg(kA + 2);
     Strided(a_, kA, Arg(kA + 1), strides(kA + 3));
-    a_.base = f_.Address(Arg(kA), in_, batch(kA + 3));
     w_.inner_stride = Arg(kB + 1);
     Strided(w_, kB, Arg(kB + 2), strides(kB + 3));
-    w_.base = f_.Address(Arg(kB), in_, batch(kB + 3));
-    c_base_ = f_.Address(Arg(kC), out_, batch(kC + 3));
-    bias_base_ = f_.Address(Arg(kBias), out_, batch(kBias + 3));
     PlaceThread(a_);
     PlaceThread(w_);
     RowsOfProduct(a_, first_row, Arg(kA + 1));
     RowsOfProduct(w_, first_column, Arg(kB + 2));
   }
   for (AllocaInst* sum : sums_) b_.CreateStore(Zero(sum->getAllocatedType()), sum);
-  Set(inner_at_, 0);
+  // All of the inner dim, but for a slice.
+  Value* first_inner = b_.getInt64(0);
+  Value* inner = inner_;
+  if (part_ == Part::kSlice) {
+    const Term units = Term::CeilDiv(Term::CeilDiv(inner_, kSliceUnit), slices_);
+    Value* const length = Emit(units * kSliceUnit);
+    first_inner = Emit(Term(slice) * length);
+    inner = Emit(Term::Min(Term(inner_) - first_inner, length));
+  }
+  Set(inner_at_, first_inner);
   for (AllocaInst* t : tap_) Set(t, 0);
-  Value* const steps = Emit(Term(taps_) * Term::CeilDiv(inner_, tile_.step));
+  Value* const steps = Emit(Term(taps_) * Term::Select(Term(inner) < 0, 0, Term::CeilDiv(inner, tile_.step)));
   const auto load = [&] {
     LoadUnits(a_);
     LoadUnits(w_);
@@ -558,6 +613,11 @@ void ProductEmitter::Results(Value* first_row, Value* first_column, Value* z) {
 void ProductEmitter::StoreResult(Value* sum, const Term& row_term, const Term& column_term) {
   Value* const row = Emit(row_term);
   Value* const column = Emit(column_term);
+  if (part_ == Part::kSlice) {
+    const Term in_tile = (Term(row) - first_row_) * tile_.side + (Term(column) - first_column_);
+    f_.Store(sum, f_.Address(f_.f().workspace(), sum_, Term(item_) * (tile_.side * tile_.side) + in_tile), sum_);
+    return;
+  }
   // Sums of integers are those of the result's dtype: they wrap.
   const DType type = IsHalf(out_) ? DType::kFloat32 : out_;
   const int bias_word = is_convolution_ ? static_cast<int>(convolution_words::kBias) : product_words::kBias;
@@ -602,7 +662,10 @@ void ProductEmitter::StoreResult(Value* sum, const Term& row_term, const Term& c
 }  // namespace
 
 void EmitProduct(llvm::Module& module, const LibraryKernel& kernel, int capability) {
-  ProductEmitter(module, kernel, capability).Emit();
+  using Part = ProductEmitter::Part;
+  const bool is_split = kernel.base == kSplitProductKernel;
+  ProductEmitter(module, kernel, capability, is_split ? Part::kSlice : Part::kWhole).Emit();
+  if (is_split) ProductEmitter(module, kernel, capability, Part::kSum).Emit();
 }
 
 }  // namespace smelt

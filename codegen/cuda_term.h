@@ -62,7 +62,7 @@ class Term {
   friend Term operator==(Term a, Term z) { return Term(kEqual, {a, z}); }
   friend Term operator!=(Term a, Term z) { return Term(kNotEqual, {a, z}); }
   // ceil(a / by)
-  static Term CeilDiv(Term a, int64_t by) { return (a + (by - 1)) / by; }
+  static Term CeilDiv(Term a, Term by) { return (a + (by - 1)) / by; }
   static Term Min(Term a, Term z) { return Select(a < z, a, z); }
 
   Value* Emit(llvm::IRBuilder<>& b) const {

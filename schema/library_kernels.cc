@@ -43,6 +43,7 @@ bool Attends(absl::Span<const DType> t) {
 constexpr Base kBases[] = {
     {kProductKernel, product_words::kCount, 2, Multiplies},
     {kWideProductKernel, product_words::kCount, 2, MultipliesFloats},
+    {kSplitProductKernel, product_words::kSplitCount, 2, MultipliesFloats},
     {kConvolutionKernel, convolution_words::kCount, 2, Multiplies},
     {kWideConvolutionKernel, convolution_words::kCount, 2, MultipliesFloats},
     {kUniformKernel, random_words::kCount, 1, IsReal},
@@ -110,6 +111,8 @@ std::string LibraryKernel::Entry() const {
   return out;
 }
 
+std::string LibraryKernel::SumEntry() const { return absl::StrCat(Entry(), "_sum"); }
+
 int LibraryKernel::NumWords() const {
   const Base* b = Find(*this);
   return b == nullptr ? 0 : b->words;
@@ -119,15 +122,34 @@ int ProductTile(const LibraryKernel& kernel) {
   return kernel.base == kWideProductKernel || kernel.base == kWideConvolutionKernel ? 128 : 64;
 }
 
+DType ProductSum(DType t) {
+  if (IsHalf(t)) return DType::kFloat32;
+  return IsIntegral(t) && ItemSize(t) < 4 ? DType::kInt32 : t;
+}
+
 fb::CudaKernelT LibraryKernel::Launch() const {
   constexpr int kThreads = 256;
   fb::CudaKernelT out;
   out.words_by_value = true;
-  auto stage = std::make_unique<fb::CudaStageT>();
-  stage->entry = Entry();
-  stage->threads = kThreads;
-  stage->items_per_block = 1;
-  if (base == kProductKernel || base == kWideProductKernel) {
+  const auto new_stage = [&](std::string entry) {
+    auto stage = std::make_unique<fb::CudaStageT>();
+    stage->entry = std::move(entry);
+    stage->threads = kThreads;
+    stage->items_per_block = 1;
+    return stage;
+  };
+  auto stage = new_stage(Entry());
+  if (base == kSplitProductKernel) {
+    using namespace product_words;  // NOLINT
+    const int tile = ProductTile(*this);
+    stage->factors = {fb::CudaFactor(kBatch, 4, 1), fb::CudaFactor(kRows, 1, tile), fb::CudaFactor(kColumns, 1, tile),
+                      fb::CudaFactor(kSlices, 1, 1)};
+    out.workspace_bytes = int64_t{tile} * tile * ItemSize(ProductSum(types[0]));
+    out.stages.push_back(std::move(stage));
+    stage = new_stage(SumEntry());
+    stage->factors = {fb::CudaFactor(kBatch, 4, 1), fb::CudaFactor(kRows, 1, 1), fb::CudaFactor(kColumns, 1, 1)};
+    stage->items_per_block = kThreads;
+  } else if (base == kProductKernel || base == kWideProductKernel) {
     using namespace product_words;  // NOLINT
     const int tile = ProductTile(*this);
     stage->factors = {fb::CudaFactor(kBatch, 4, 1), fb::CudaFactor(kRows, 1, tile), fb::CudaFactor(kColumns, 1, tile)};
@@ -199,7 +221,7 @@ std::vector<LibraryKernel> LibraryKernelsFor(absl::string_view op, absl::Span<co
     return {{kSearchKernel, {*inputs[0], *inputs[1], *outputs[0]}}};
   }
   const std::vector<DType> types = {*inputs[0], *outputs[0]};
-  if (op == "matmul") return {{kProductKernel, types}, {kWideProductKernel, types}};
+  if (op == "matmul") return {{kProductKernel, types}, {kSplitProductKernel, types}, {kWideProductKernel, types}};
   if (op == "convolution") return {{kConvolutionKernel, types}, {kWideConvolutionKernel, types}};
   return {};
 }

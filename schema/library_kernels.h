@@ -26,12 +26,13 @@ struct LibraryKernel {
   std::string base;
   std::vector<DType> types;
 
-  std::string Entry() const;  // the name of its function
-  int NumWords() const;       // 0 if there is no such kernel, or not for these dtypes
+  std::string Entry() const;     // the name of its function
+  std::string SumEntry() const;  // that of its second stage; only a split product has one
+  int NumWords() const;          // 0 if there is no such kernel, or not for these dtypes
   fb::CudaKernelT Launch() const;
 };
 
-// The kernels that a call of a library operator may use, the best last; that which draws elements of a dtype. They need
+// The kernels that a call of a library operator may use; that which draws elements of a dtype. They need
 // not exist.
 std::vector<LibraryKernel> LibraryKernelsFor(absl::string_view op, absl::Span<const std::optional<DType>> inputs,
                                              absl::Span<const std::optional<DType>> outputs);
@@ -42,6 +43,8 @@ DType ElementOfSize(DType t);
 
 // Returns how many rows and columns of a product or a convolution a block computes.
 int ProductTile(const LibraryKernel& kernel);
+// Returns the dtype in which products of elements are added up.
+DType ProductSum(DType t);
 
 // Returns the kernels that steps of any plan of the bundle may use, in the order of their entries.
 std::vector<LibraryKernel> LibraryKernelsOf(const fb::BundleT& bundle);

@@ -9,8 +9,12 @@
 namespace smelt {
 
 // c[z, m, n] = alpha * sum over k of a[z, m, k] * b[z, k, n] + beta * bias[z, m, n], for up to four dims z. Types: a and
-// b; c and the bias. The second form computes larger tiles; both give the same bits.
-inline constexpr char kProductKernel[] = "product", kWideProductKernel[] = "product_wide";
+// b; c and the bias. The second form computes larger tiles; both give the same bits. The third one has several blocks
+// compute a tile, each over a slice of the inner dim, and then adds their sums in the order of the slices. A slice has
+// as many times kSliceUnit elements as spread the inner dim evenly; the last ones may be shorter, or empty.
+inline constexpr char kProductKernel[] = "product", kWideProductKernel[] = "product_wide",
+                      kSplitProductKernel[] = "product_split";
+inline constexpr int kSliceUnit = 32;
 namespace product_words {
 enum Word {
   kRows,
@@ -24,6 +28,8 @@ enum Word {
   kAlpha = kBias + 7,
   kBeta,  // doubles
   kCount,
+  kSlices = kCount,  // of the split form
+  kSplitCount,
 };
 }  // namespace product_words
 

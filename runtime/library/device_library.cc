@@ -32,6 +32,16 @@ bool ArePlenty(int64_t batches, int64_t rows, int64_t columns) {
   return rows >= kTile && columns >= kTile && (rows / kTile) * (columns / kTile) >= (kEnough + batches - 1) / batches;
 }
 
+// Where a product has few tiles, most multiprocessors would be idle. Returns how many blocks share a tile: as many as
+// give work to all, of slices of the inner dim that are long against the cost of adding their sums. It depends on sizes
+// alone, so that every GPU gives the same bits.
+int64_t SlicesOf(int64_t batches, int64_t rows, int64_t columns, int64_t inner) {
+  constexpr int64_t kTile = 64, kEnough = 256, kShortest = 256;
+  const int64_t row_tiles = (rows - 1) / kTile + 1, column_tiles = (columns - 1) / kTile + 1;
+  if (batches > kEnough || row_tiles > kEnough || column_tiles > kEnough) return 1;
+  return std::max<int64_t>(1, std::min(kEnough / (batches * row_tiles * column_tiles), inner / kShortest));
+}
+
 // Sets the last of `count` words to the values, and those before to `rest`.
 void SetLast(std::vector<int64_t>* words, int first, int count, absl::Span<const int64_t> values, int64_t rest) {
   const int skip = count - static_cast<int>(values.size());
@@ -127,6 +137,12 @@ absl::StatusOr<bool> DeviceLibrary::Product(const LibraryRequest& r, DeviceOp* o
   if (ArePlenty(p.batches, p.m, p.n)) {
     SMELT_ASSIGN_OR_RETURN(const bool found, Use({kWideProductKernel, types}, op));
     if (found) return true;
+  }
+  if (const int64_t slices = SlicesOf(p.batches, p.m, p.n, p.k); slices > 1) {
+    words.push_back(slices);
+    SMELT_ASSIGN_OR_RETURN(const bool found, Use({kSplitProductKernel, types}, op));
+    if (found) return true;
+    words.pop_back();
   }
   return Use({kProductKernel, types}, op);
 }

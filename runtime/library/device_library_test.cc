@@ -118,6 +118,24 @@ TEST(DeviceLibraryTest, OnlyAddressesDifferBetweenCalls) {
   EXPECT_EQ(first, device.words()[1]);
 }
 
+TEST(DeviceLibraryTest, SplitsTheInnerDimOfAProductWithFewTiles) {
+  const Image image({kProduct, "smelt_product_split_float32_float32"});
+  const auto run = [&](int64_t m, int64_t n, int64_t k, int num_words) {
+    auto op = DeviceLibrary(&image).Prepare(Matmul(m, n, k));
+    EXPECT_TRUE(op.ok()) << op.status();
+    const Recorder device(num_words);
+    char* const addresses[] = {nullptr, nullptr, nullptr};
+    EXPECT_TRUE((*op)->Run(device, addresses, addresses, nullptr).value_or(false));
+    return std::pair(device.kernels()[0], device.words()[0].back());
+  };
+  // Four tiles of 64 x 64, and slices of at least 256.
+  EXPECT_EQ(run(100, 70, 4096, product_words::kSplitCount), std::pair(1, int64_t{16}));
+  EXPECT_EQ(run(100, 70, 100000, product_words::kSplitCount), std::pair(1, int64_t{64}));
+  // A short inner dim; tiles for all.
+  EXPECT_EQ(run(100, 70, 500, product_words::kCount).first, 0);
+  EXPECT_EQ(run(1024, 1024, 4096, product_words::kCount).first, 0);
+}
+
 TEST(DeviceLibraryTest, LeavesTheStepToTheHostWhereTheImageHasNoKernel) {
   const Image image({});
   auto op = DeviceLibrary(&image).Prepare(Matmul(2, 3, 4));
