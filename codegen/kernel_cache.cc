@@ -20,6 +20,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -30,11 +31,13 @@
 #include "smelt/codegen/kernel_key.h"
 #include "smelt/codegen/kernel_record.h"
 #include "smelt/codegen/key_difference.h"
+#include "smelt/codegen/llvm_cuda.h"
 #include "smelt/core/base/blocks.h"
 #include "smelt/core/base/file.h"
 #include "smelt/core/base/recover.h"
 #include "smelt/core/base/sha256.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/schema/library_kernels.h"
 
 namespace smelt {
 namespace {
@@ -171,17 +174,38 @@ class KernelCache::Impl {
     return result;
   }
 
+  // Returns the bytes that are kept under a key, else those that `make` returns.
+  absl::StatusOr<std::string> GetOrMake(const std::string& key_text,
+                                        absl::FunctionRef<absl::StatusOr<std::string>()> make) {
+    const std::string key = ToHex(Sha256(key_text));
+    if (auto bytes = FromDisk(key, key_text)) return *std::move(bytes);
+    if (auto bytes = FromStore(key, key_text)) return *std::move(bytes);
+    SMELT_ASSIGN_OR_RETURN(std::string bytes, make());
+    Keep(key, key_text, bytes);
+    return bytes;
+  }
+
   absl::StatusOr<std::string> GetOrAssemble(const std::string& ptx, Target target) {
     if (PtxasBuild().empty()) return RunPtxas(ptx, target);
     // The lines of KernelKeyText.
-    const std::string key_text = absl::StrCat("target ", Name(target), "\ngenerator ptxas ", PtxasBuild(),
-                                              "\nspec\ncubin of PTX sha256:", ToHex(Sha256(ptx)), "\n");
-    const std::string key = ToHex(Sha256(key_text));
-    if (auto cubin = FromDisk(key, key_text)) return *std::move(cubin);
-    if (auto cubin = FromStore(key, key_text)) return *std::move(cubin);
-    SMELT_ASSIGN_OR_RETURN(std::string cubin, RunPtxas(ptx, target));
-    Keep(key, key_text, cubin);
-    return cubin;
+    return GetOrMake(absl::StrCat("target ", Name(target), "\ngenerator ptxas ", PtxasBuild(),
+                                  "\nspec\ncubin of PTX sha256:", ToHex(Sha256(ptx)), "\n"),
+                     [&] { return RunPtxas(ptx, target); });
+  }
+
+  Result GetLibrary(const LibraryKernel& kernel, Target target) {
+    const std::string key_text = LibraryKeyText(kernel.Entry(), target);
+    std::lock_guard<std::mutex> lock(library_mutex_);
+    std::shared_ptr<const KernelObject>& kept = library_[key_text];
+    if (kept != nullptr) return kept;
+    auto object = std::make_shared<KernelObject>();
+    SMELT_ASSIGN_OR_RETURN(object->bytes, GetOrMake(key_text, [&]() -> absl::StatusOr<std::string> {
+                             SMELT_ASSIGN_OR_RETURN(KernelObject compiled, CompileLibraryKernel(kernel, target));
+                             return std::move(compiled.bytes);
+                           }));
+    object->target = target;
+    object->symbol = kernel.Entry();
+    return kept = std::move(object);
   }
 
   Stats stats() const {
@@ -422,6 +446,9 @@ class KernelCache::Impl {
   Stats stats_;
   std::vector<Miss> misses_;
 
+  std::mutex library_mutex_;
+  std::map<std::string, std::shared_ptr<const KernelObject>> library_;  // by the key's text
+
   std::vector<EntryInfo> known_;  // what explains misses
   std::mutex disk_mutex_;
   std::optional<int64_t> bytes_on_disk_;  // not counted before the first write
@@ -500,6 +527,11 @@ absl::StatusOr<std::vector<std::shared_ptr<const KernelObject>>> KernelCache::Ge
     out.push_back(*results[source[i]]);
   }
   return out;
+}
+
+absl::StatusOr<std::shared_ptr<const KernelObject>> KernelCache::GetOrCompileLibrary(const LibraryKernel& kernel,
+                                                                                     Target target) {
+  return impl_->GetLibrary(kernel, target);
 }
 
 absl::StatusOr<std::string> KernelCache::GetOrAssemble(const std::string& ptx, Target target) {

@@ -24,6 +24,8 @@
 
 namespace smelt {
 
+struct LibraryKernel;
+
 enum class CacheMode {
   kReadWrite,
   kReadOnly,  // entries are used; none is written, touched or removed
@@ -90,6 +92,10 @@ class KernelCache {
   // that order.
   absl::StatusOr<std::vector<std::shared_ptr<const KernelObject>>> GetOrCompileAll(absl::Span<const Request> requests,
                                                                                    int threads);
+
+  // Returns PTX of a library kernel, as CompileLibraryKernel does (llvm_cuda.h), with its errors. Kept in the process, on
+  // disk and in the store as kernels are, but neither counted among them nor subject to `may_compile`.
+  absl::StatusOr<std::shared_ptr<const KernelObject>> GetOrCompileLibrary(const LibraryKernel& kernel, Target target);
 
   // Returns the cubin that ptxas makes of PTX (cuda_tools.h), with its errors. Kept on disk and in the store as kernels
   // are, but neither counted among them nor subject to `may_compile`.

@@ -22,7 +22,12 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "smelt/codegen/kernel_key.h"
+#include "smelt/codegen/kernel_record.h"
 #include "smelt/core/base/file.h"
+#include "smelt/core/base/sha256.h"
+#include "smelt/core/tensor/dtype.h"
+#include "smelt/schema/library_kernels.h"
+#include "smelt/schema/library_words.h"
 
 namespace smelt {
 namespace {
@@ -446,6 +451,28 @@ TEST(CacheModeTest, ParsesItsThreeNames) {
   EXPECT_EQ(*ParseCacheMode("read-only"), CacheMode::kReadOnly);
   EXPECT_EQ(*ParseCacheMode("off"), CacheMode::kOff);
   EXPECT_THAT(ParseCacheMode("on").status().message(), HasSubstr("read-only"));
+}
+
+const LibraryKernel kLibraryKernel = {kSearchKernel, {DType::kInt64, DType::kInt64, DType::kInt64}};
+
+TEST_F(KernelCacheTest, KeepsLibraryKernelsByTheirKeys) {
+  auto kernel = Open()->GetOrCompileLibrary(kLibraryKernel, Target::kSm80);
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  EXPECT_EQ((*kernel)->symbol, kLibraryKernel.Entry());
+  const auto entries = *Open()->List();
+  ASSERT_THAT(entries, SizeIs(1));
+  EXPECT_EQ(entries[0].key_text, LibraryKeyText(kLibraryKernel.Entry(), Target::kSm80));
+  // They are not counted among the kernels of models.
+  EXPECT_EQ(Open()->stats().compiled, 0);
+}
+
+TEST_F(KernelCacheTest, TakesALibraryKernelThatAnotherProcessHasKept) {
+  const std::string key_text = LibraryKeyText(kLibraryKernel.Entry(), Target::kSm80);
+  const std::string path = absl::StrCat(directory_, "/", ToHex(Sha256(key_text)), ".kernel");
+  ASSERT_TRUE(WriteFileAtomically(path, EncodeKernelRecord(key_text, "text of another process")).ok());
+  auto kernel = Open(CacheMode::kReadOnly)->GetOrCompileLibrary(kLibraryKernel, Target::kSm80);
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  EXPECT_EQ((*kernel)->bytes, "text of another process");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "llvm-c/Core.h"
 #include "smelt/codegen/cuda_tools.h"
 #include "smelt/codegen/generator_digest.h"
+#include "smelt/codegen/library_digest.h"
 #include "smelt/core/base/file.h"
 #include "smelt/core/base/sha256.h"
 
@@ -34,6 +35,11 @@ const std::string& CodeGeneratorIdentity(Target target) {
 
 std::string KernelKeyText(absl::string_view spec_text, Target target) {
   return absl::StrCat("target ", Name(target), "\ngenerator ", CodeGeneratorIdentity(target), "\nspec\n", spec_text);
+}
+
+std::string LibraryKeyText(absl::string_view entry, Target target) {
+  return absl::StrCat("target ", Name(target), "\ngenerator ", CodeGeneratorIdentity(target),
+                      " library sha256:", kLibraryDigest, "\nspec\nlibrary kernel ", entry, "\n");
 }
 
 std::string ComputeKernelKey(absl::string_view spec_text, Target target) {

@@ -21,6 +21,10 @@ std::string ComputeKernelKey(absl::string_view spec_text, Target target);
 // Returns the text whose digest is the key, for people: lines "target ...", "generator ...", "spec ...".
 std::string KernelKeyText(absl::string_view spec_text, Target target);
 
+// The same for the library kernel (schema/library_kernels.h) whose function has this name. The generator's identity then
+// includes the sources of library kernels.
+std::string LibraryKeyText(absl::string_view entry, Target target);
+
 }  // namespace smelt
 
 #endif  // SMELT_CODEGEN_KERNEL_KEY_H_

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,23 +21,16 @@
 namespace smelt {
 namespace {
 
-// Returns the kernels of library operators that the bundle's steps may use. Each is made once in a process.
+// Returns the kernels of library operators that the bundle's steps may use.
 absl::StatusOr<std::vector<std::shared_ptr<const KernelObject>>> MakeLibraryKernels(const fb::BundleT& bundle,
-                                                                                    Target target) {
-  static std::mutex* const mutex = new std::mutex();
-  static auto* const made = new std::map<std::pair<std::string, Target>, std::shared_ptr<const KernelObject>>();
+                                                                                    Target target, KernelCache& cache) {
   std::vector<std::shared_ptr<const KernelObject>> out;
   for (const LibraryKernel& kernel : LibraryKernelsOf(bundle)) {
-    const std::lock_guard<std::mutex> lock(*mutex);
-    std::shared_ptr<const KernelObject>& object = (*made)[{kernel.Entry(), target}];
-    if (object == nullptr) {
-      absl::StatusOr<KernelObject> compiled = CompileLibraryKernel(kernel, target);
-      // Without libdevice the step runs on the host.
-      if (absl::IsUnimplemented(compiled.status())) continue;
-      SMELT_RETURN_IF_ERROR(compiled.status());
-      object = std::make_shared<const KernelObject>(*std::move(compiled));
-    }
-    out.push_back(object);
+    auto object = cache.GetOrCompileLibrary(kernel, target);
+    // Without libdevice the step runs on the host.
+    if (absl::IsUnimplemented(object.status())) continue;
+    SMELT_RETURN_IF_ERROR(object.status());
+    out.push_back(*std::move(object));
   }
   return out;
 }
@@ -62,7 +54,7 @@ absl::Status AddTarget(Target target, const std::vector<KernelSpec>& kernels, co
   Image image;
   if (IsCuda(target)) {
     SMELT_ASSIGN_OR_RETURN(const std::vector<std::shared_ptr<const KernelObject>> library,
-                           MakeLibraryKernels(bundle, target));
+                           MakeLibraryKernels(bundle, target, cache));
     for (const auto& o : library) pointers.push_back(o.get());
     SMELT_ASSIGN_OR_RETURN(CudaImage cuda, LinkCudaImage(pointers, [&](const std::string& ptx, Target t) {
                              return cache.GetOrAssemble(ptx, t);
