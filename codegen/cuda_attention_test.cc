@@ -20,6 +20,7 @@ namespace {
 
 enum class Mask { kNone, kBools, kAdded };
 struct Case {
+  const char* base;
   DType type;
   int64_t heads, key_heads, queries, keys, depth, columns;
   int64_t first, last;
@@ -29,12 +30,19 @@ struct Case {
 };
 constexpr int64_t kFar = int64_t{1} << 31;
 const Case kCases[] = {
-    {DType::kFloat32, 2, 1, 5, 3, 8, 8, -kFar, kFar, Mask::kNone, false, 0},
-    {DType::kFloat32, 2, 2, 70, 130, 17, 65, -kFar, 0, Mask::kNone, false, 0},    // causal; tiles that are not whole
-    {DType::kFloat32, 1, 1, 66, 200, 16, 128, -3, 40, Mask::kBools, true, 0},     // a band, and rows without keys
-    {DType::kFloat32, 4, 2, 1, 65, 33, 20, -kFar, kFar, Mask::kAdded, false, 5},  // scores are capped
-    {DType::kFloat32, 1, 1, 3, 0, 4, 4, -kFar, kFar, Mask::kNone, true, 0},       // no keys at all
-    {DType::kBFloat16, 2, 2, 20, 70, 32, 32, -kFar, kFar, Mask::kBools, false, 0},
+    {kAttentionKernel, DType::kFloat32, 2, 1, 5, 3, 8, 8, -kFar, kFar, Mask::kNone, false, 0},
+    {kAttentionKernel, DType::kFloat32, 2, 2, 70, 130, 17, 65, -kFar, 0, Mask::kNone, false,
+     0},  // causal; tiles that are not whole
+    {kAttentionKernel, DType::kFloat32, 1, 1, 66, 200, 16, 128, -3, 40, Mask::kBools, true,
+     0},  // a band, and rows without keys
+    {kAttentionKernel, DType::kFloat32, 4, 2, 1, 65, 33, 20, -kFar, kFar, Mask::kAdded, false, 5},  // scores are capped
+    {kAttentionKernel, DType::kFloat32, 1, 1, 3, 0, 4, 4, -kFar, kFar, Mask::kNone, true, 0},       // no keys at all
+    {kAttentionKernel, DType::kBFloat16, 2, 2, 20, 70, 32, 32, -kFar, kFar, Mask::kBools, false, 0},
+    {kTensorAttentionKernel, DType::kBFloat16, 2, 1, 150, 140, 64, 64, -kFar, 0, Mask::kNone, false, 0},
+    {kTensorAttentionKernel, DType::kFloat16, 1, 1, 20, 70, 128, 128, -kFar, kFar, Mask::kBools, true, 0},
+    {kTensorAttentionKernel, DType::kBFloat16, 2, 2, 66, 200, 17, 20, -3, 40, Mask::kAdded, true, 5},
+    {kTensorAttentionKernel, DType::kFloat16, 4, 2, 1, 65, 72, 80, -kFar, kFar, Mask::kNone, false, 0},
+    {kTensorAttentionKernel, DType::kFloat16, 1, 1, 3, 0, 4, 4, -kFar, kFar, Mask::kNone, true, 0},
 };
 class AttentionTest : public testing::TestWithParam<int> {};
 
@@ -71,7 +79,7 @@ TEST_P(AttentionTest, EqualsItsDefinition) {
   const double scale = 0.25;
   std::memcpy(&words[kScale], &scale, 8);
   std::memcpy(&words[kCap], &c.cap, 8);
-  LaunchLibraryKernel({kAttentionKernel, {c.type, mask_type}}, 80, words, /*grid=*/2);
+  LaunchLibraryKernel({c.base, {c.type, mask_type}}, 80, words, /*grid=*/2);
   int64_t wrong = 0;
   for (int64_t h = 0; h < c.heads; ++h) {
     const int64_t shared = h / (c.heads / c.key_heads);

@@ -203,8 +203,11 @@ absl::StatusOr<std::unique_ptr<llvm::Module>> LowerLibraryKernel(llvm::LLVMConte
     EmitProduct(*module, kernel, capability);
     return module;
   }
+  if (base == kTensorAttentionKernel && capability < 80) {
+    return absl::UnimplementedError(absl::StrCat(kernel.Entry(), " needs tensor cores of compute capability 8.0"));
+  }
   CudaLibraryFunction f(*module, kernel, kernel.Entry());
-  if (base == kAttentionKernel) {
+  if (base == kAttentionKernel || base == kTensorAttentionKernel) {
     EmitAttention(f, kernel);
   } else if (base == kOrderKernel || base == kSearchKernel || base == kNonzeroKernel || base == kMaskedSelectKernel) {
     EmitOrder(f, kernel);

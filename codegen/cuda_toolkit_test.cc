@@ -118,8 +118,10 @@ std::vector<LibraryKernel> EveryLibraryKernel() {
           {kProductKernel, {bf16, bf16}},
           {kWideProductKernel, {f16, f32}},
           {kProductKernel, {DType::kInt8, DType::kInt32}},
+          {kSplitProductKernel, {bf16, bf16}},
           {kWideConvolutionKernel, {f32, f32}},
           {kAttentionKernel, {f32, DType::kBool}},
+          {kTensorAttentionKernel, {bf16, DType::kBool}},
           {kOrderKernel, {f32}},
           {kSearchKernel, {f32, f32, i64}},
           {kNonzeroKernel, {DType::kBool}},
@@ -143,6 +145,9 @@ TEST(CudaToolkitTest, PtxasTakesEveryLibraryKernel) {
     std::vector<KernelObject> objects;
     for (const LibraryKernel& kernel : EveryLibraryKernel()) {
       auto object = CompileLibraryKernel(kernel, target);
+      const bool lacks_tensor_cores = kernel.base == kTensorAttentionKernel && ComputeCapability(target) < 80;
+      EXPECT_EQ(absl::IsUnimplemented(object.status()), lacks_tensor_cores) << object.status();
+      if (lacks_tensor_cores) continue;
       ASSERT_TRUE(object.ok()) << kernel.Entry() << ": " << object.status();
       objects.push_back(*std::move(object));
     }
@@ -169,6 +174,15 @@ TEST(CudaToolkitTest, ProductsMultiplyVectorsFromSharedMemory) {
   EXPECT_EQ(CountOf(mma, "ld.local"), 0);
   // Before sm_80 they are multiplied as float32.
   EXPECT_EQ(CountOf(CompileLibraryKernel(halves, Target::kSm75)->bytes, "mma.sync"), 0);
+}
+
+// 16 keys of 8 pieces for each of 8 steps of the depth, and as many of the values; two operands of each from shared
+// memory.
+TEST(CudaToolkitTest, AttentionMultipliesOnTensorCores) {
+  const LibraryKernel kernel = {kTensorAttentionKernel, {DType::kBFloat16, DType::kBFloat16}};
+  const std::string ptx = CompileLibraryKernel(kernel, Target::kSm90)->bytes;
+  EXPECT_EQ(CountOf(ptx, "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"), 128);
+  EXPECT_EQ(CountOf(ptx, "ld.local"), 0);
 }
 
 TEST(CudaToolkitTest, PtxasTakesEveryRandomKernel) {

@@ -40,6 +40,8 @@ bool Attends(absl::Span<const DType> t) {
   return fits(t[0]) && (fits(t[1]) || t[1] == DType::kBool);
 }
 
+bool AttendsToHalves(absl::Span<const DType> t) { return IsHalf(t[0]) && Attends(t); }
+
 constexpr Base kBases[] = {
     {kProductKernel, product_words::kCount, 2, Multiplies},
     {kWideProductKernel, product_words::kCount, 2, MultipliesFloats},
@@ -52,6 +54,7 @@ constexpr Base kBases[] = {
     {kRandintKernel, random_words::kCount, 1, IsReal},
     {kExponentialKernel, random_words::kCount, 1, IsReal},
     {kAttentionKernel, attention_words::kCount, 2, Attends},
+    {kTensorAttentionKernel, attention_words::kCount, 2, AttendsToHalves},
     {kOrderKernel, order_words::kCount, 1, IsReal},
     {kSearchKernel, search_words::kCount, 3, IsSearched},
     {kNonzeroKernel, choice_words::kEnd, 1, IsReal},
@@ -158,8 +161,10 @@ fb::CudaKernelT LibraryKernel::Launch() const {
     const int tile = ProductTile(*this);
     stage->factors = {fb::CudaFactor(kGroups, 1, 1), fb::CudaFactor(kImages, 4, tile),
                       fb::CudaFactor(kOutChannels, 1, tile)};
-  } else if (base == kAttentionKernel) {
-    stage->factors = {fb::CudaFactor(attention_words::kHeads, 4, 1), fb::CudaFactor(attention_words::kQueries, 1, 64)};
+  } else if (base == kAttentionKernel || base == kTensorAttentionKernel) {
+    const int rows = base == kAttentionKernel ? 64 : 128;
+    stage->factors = {fb::CudaFactor(attention_words::kHeads, 4, 1),
+                      fb::CudaFactor(attention_words::kQueries, 1, rows)};
   } else if (base == kOrderKernel) {
     stage->factors = {fb::CudaFactor(order_words::kLines, kStridedRank, 1)};
   } else if (base != kNonzeroKernel && base != kMaskedSelectKernel) {
@@ -213,7 +218,8 @@ std::vector<LibraryKernel> LibraryKernelsFor(absl::string_view op, absl::Span<co
   if (!outputs[0]) return {};
   if (op == "attention") {
     const bool has_mask = inputs.size() > 3 && inputs[3].has_value();
-    return {{kAttentionKernel, {*inputs[0], has_mask ? *inputs[3] : *inputs[0]}}};
+    const std::vector<DType> types = {*inputs[0], has_mask ? *inputs[3] : *inputs[0]};
+    return {{kAttentionKernel, types}, {kTensorAttentionKernel, types}};
   }
   if (op == "nonzero") return {{kNonzeroKernel, {*inputs[0]}}};
   if (op == "masked_select") return {{kMaskedSelectKernel, {ElementOfSize(*inputs[0])}}};

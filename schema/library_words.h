@@ -116,9 +116,10 @@ enum Word {
 
 // softmax(scale * query key^T + mask) value, as the library operator "attention" describes it, for values of at most
 // kWidestValue columns. Types: all operands but the mask; the mask, or the same again. The heads of keys and values are
-// found by dividing the index of the query's head, dim by dim.
-inline constexpr char kAttentionKernel[] = "attention";
-inline constexpr int kWidestValue = 128;
+// found by dividing the index of the query's head, dim by dim. The second form is for tensor cores (sm_80), types of 16
+// bits, and queries of at most kDeepestQuery columns.
+inline constexpr char kAttentionKernel[] = "attention", kTensorAttentionKernel[] = "attention_tensor";
+inline constexpr int kWidestValue = 128, kDeepestQuery = 128;
 namespace attention_words {
 enum Word {
   kHeads,  // four sizes of the query's

@@ -235,7 +235,12 @@ absl::StatusOr<bool> DeviceLibrary::Attention(const LibraryRequest& r, DeviceOp*
   words[kFirst] = std::clamp(r.ints[0], -kFar, kFar), words[kLast] = std::clamp(r.ints[1], -kFar, kFar);
   words[kEmptyIsNan] = r.ints[2] != 0;
   words[kScale] = WordOf(r.floats[0]), words[kCap] = WordOf(r.floats[1]);
-  return Use({kAttentionKernel, {query.dtype, has_mask ? r.inputs[3].dtype : query.dtype}}, op);
+  const std::vector<DType> types = {query.dtype, has_mask ? r.inputs[3].dtype : query.dtype};
+  if (words[kDepth] <= kDeepestQuery) {
+    SMELT_ASSIGN_OR_RETURN(const bool found, Use({kTensorAttentionKernel, types}, op));
+    if (found) return true;
+  }
+  return Use({kAttentionKernel, types}, op);
 }
 
 // The host keeps the cases that it refuses, or that it computes as PyTorch's CPU kernels do.
