@@ -818,9 +818,12 @@ void Executable::FindWeightsOfAllRows(const fb::BundleT& bundle) {
     for (const auto& block : plan->blocks) {
       for (const auto& step : block->steps) {
         const fb::LibraryCallT* call = step->step.AsLibraryCall();
-        if (call == nullptr || call->op != "matmul" || call->inputs.size() < 2 || call->outputs.size() != 1) continue;
+        if (call == nullptr || call->inputs.size() < 2 || call->outputs.size() != 1) continue;
+        const bool grouped = call->op == "grouped_mm";
+        if (call->op != "matmul" && !grouped) continue;
         const fb::ViewT* out = At(plan->views, call->outputs[0]);
         for (const int input : {0, 1}) {
+          if (grouped && input == 0) continue;
           const fb::ViewT* view = At(plan->views, call->inputs[input]);
           const fb::SlotT* slot = view == nullptr ? nullptr : At(plan->slots, view->slot);
           if (out == nullptr || slot == nullptr || slot->kind != fb::SlotKind::StateStorage) continue;

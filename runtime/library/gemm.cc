@@ -10,6 +10,7 @@
 
 #include "smelt/runtime/library/at_best_level.h"
 #include "smelt/runtime/library/cpu_targets.h"
+#include "smelt/runtime/library/halves.h"
 #include "smelt/runtime/library/scratch.h"
 #include "smelt/runtime/library/transpose.h"
 
@@ -29,6 +30,7 @@ struct Product {
   T* c;
   int64_t c_row;
   int64_t begin, end;  // columns
+  bool add = false;    // to c
 };
 
 // The memory to prefetch during a product: its next line, and the number of lines at each fourth step.
@@ -230,7 +232,8 @@ SMELT_INLINE void Packed(const Product<T>& p) {
       ahead.end = end;
       constexpr int64_t kLines = kDepth * kWidth * static_cast<int64_t>(sizeof(T)) / kLine;
       ahead.lines = (kLines + tiles * kSteps - 1) / (tiles * kSteps);
-      Panel<T, kBytes, kVectors, kRows>(p, depth, p.a + k0 * p.a_col, panel, kWidth, p.c + j0, columns, k0 > 0, ahead);
+      Panel<T, kBytes, kVectors, kRows>(p, depth, p.a + k0 * p.a_col, panel, kWidth, p.c + j0, columns, p.add || k0 > 0,
+                                        ahead);
     }
   }
 }
@@ -395,7 +398,8 @@ void MultiplyByLanes(const Product<T>& p, bool packed) {
       if (!packed) PackPanel(p, j0, columns, k0, depth, own);
       // The tiles ask for the next panel together, a part each.
       const char* ahead = reinterpret_cast<const char*>(packed ? panel + depth * kColumns : panel);
-      LaneRows(p, depth, p.a + k0 * p.a_col, panel, ahead, packed ? depth / 4 * kLine : 0, p.c + j0, columns, k0 > 0);
+      LaneRows(p, depth, p.a + k0 * p.a_col, panel, ahead, packed ? depth / 4 * kLine : 0, p.c + j0, columns,
+               p.add || k0 > 0);
     }
   }
 }
@@ -472,19 +476,22 @@ int64_t PanelWidth() { return LibraryLevel() == 4 ? 64 : LibraryLevel() == 3 ? 1
 
 int64_t PackedElements(int64_t k, int64_t n) { return (n + kPanelColumns - 1) / kPanelColumns * kPanelColumns * k; }
 
-void PackRight(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col, float* packed) {
+namespace {
+
+template <typename T>
+void Pack(int64_t k, int64_t n, const T* b, int64_t b_row, int64_t b_col, T* packed) {
   const int64_t width = PanelWidth();
   const int64_t all = PackedElements(k, n) / std::max<int64_t>(k, 1);
   for (int64_t j0 = 0; j0 < all; j0 += width) {
     const int64_t columns = std::clamp<int64_t>(n - j0, 0, width);
-    float* to = packed + j0 * k;
+    T* to = packed + j0 * k;
     // Follows the operand's lines: a row of the panel, or a line of one column after the other.
     if (b_col == 1 || b_row != 1) {
       for (int64_t i = 0; i < k; ++i) {
         for (int64_t j = 0; j < columns; ++j) to[i * width + j] = b[i * b_row + (j0 + j) * b_col];
       }
     } else {
-      constexpr int64_t kElements = kLine / static_cast<int64_t>(sizeof(float));
+      constexpr int64_t kElements = kLine / static_cast<int64_t>(sizeof(T));
       for (int64_t i0 = 0; i0 < k; i0 += kElements) {
         const int64_t end = std::min(k, i0 + kElements);
         for (int64_t j = 0; j < columns; ++j) {
@@ -492,14 +499,71 @@ void PackRight(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_co
         }
       }
     }
-    for (int64_t i = 0; i < k; ++i) std::fill(to + i * width + columns, to + (i + 1) * width, 0.0f);
+    for (int64_t i = 0; i < k; ++i) std::fill(to + i * width + columns, to + (i + 1) * width, T(0));
   }
+}
+
+}  // namespace
+
+void PackRight(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col, float* packed) {
+  Pack(k, n, b, b_row, b_col, packed);
+}
+void PackRight(int64_t k, int64_t n, const uint16_t* b, int64_t b_row, int64_t b_col, uint16_t* packed) {
+  Pack(k, n, b, b_row, b_col, packed);
 }
 
 void GemmPacked(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_col, const float* packed,
                 float* c, int64_t c_row, int64_t begin, int64_t end) {
   const auto run = LibraryLevel() == 4 ? PackedV4 : LibraryLevel() == 3 ? PackedV3 : PackedBaseline;
   run({m, n, k, a, a_row, a_col, packed, 0, 0, c, c_row, begin, end});
+}
+
+namespace {
+
+// Multiplies one row by a panel of halves. What a row loads from memory is not worth a detour through the caches.
+template <int kBytes, bool kBFloat16>
+SMELT_INLINE void RowOfHalves(int64_t k, const float* a, const uint16_t* panel, float* sums) {
+  using V = typename Vector<float, kBytes>::Type;
+  constexpr int kLanes = kBytes / 4, kVectors = kBytes == 64 ? 4 : 2;  // PanelWidth
+  V sum[kVectors] = {};
+  for (int64_t i = 0; i < k; ++i, panel += kLanes * kVectors) {
+    for (int v = 0; v < kVectors; ++v) {
+      V w;
+      if constexpr (kBFloat16) {
+        LoadBFloat16<kLanes>(panel + v * kLanes, w);
+      } else {
+        LoadFloat16<kLanes>(panel + v * kLanes, w);
+      }
+      sum[v] += a[i] * w;
+    }
+  }
+  std::memcpy(sums, sum, sizeof(sum));
+}
+
+}  // namespace
+
+void GemmPackedHalves(int64_t m, int64_t n, int64_t k, const float* a, DType t, const uint16_t* packed, float* c,
+                      int64_t c_row, int64_t begin, int64_t end) {
+  const auto run = LibraryLevel() == 4 ? PackedV4 : LibraryLevel() == 3 ? PackedV3 : PackedBaseline;
+  const int64_t width = PanelWidth();
+  auto* const panel =
+      reinterpret_cast<float*>(Scratch::Get(ScratchUse::kB, kDepth * width * static_cast<int64_t>(sizeof(float))));
+  for (int64_t j0 = begin; j0 < end; j0 += width) {
+    if (m == 1 && LibraryLevel() > 1) {
+      AtBestVectors([&](auto bytes) SMELT_ALWAYS_INLINE {
+        const uint16_t* const halves = packed + j0 * k;
+        t == DType::kBFloat16 ? RowOfHalves<bytes, true>(k, a, halves, panel)
+                              : RowOfHalves<bytes, false>(k, a, halves, panel);
+      });
+      std::memcpy(c + j0 - begin, panel, static_cast<size_t>(std::min(width, end - j0)) * sizeof(float));
+      continue;
+    }
+    for (int64_t k0 = 0; k0 < k; k0 += kDepth) {
+      const int64_t depth = std::min(kDepth, k - k0);
+      ToFloats(t, packed + j0 * k + k0 * width, 1, depth * width, panel);
+      run({m, n, depth, a + k0, k, 1, panel, 0, 0, c + j0 - begin, c_row, 0, std::min(width, end - j0), k0 > 0});
+    }
+  }
 }
 
 }  // namespace smelt

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "smelt/core/tensor/dtype.h"
+
 namespace smelt {
 
 // c[m, n] = a[m, k] @ b[k, n]. Strides are in elements, of any value; the elements of a row of c are adjacent. An
@@ -27,12 +29,17 @@ inline constexpr int64_t kPanelColumns = 64;
 int64_t PanelWidth();
 int64_t PackedElements(int64_t k, int64_t n);
 void PackRight(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col, float* packed);
+// Of float16 or bfloat16.
+void PackRight(int64_t k, int64_t n, const uint16_t* b, int64_t b_row, int64_t b_col, uint16_t* packed);
 
 // Computes the same product with the same bits for columns [begin, end) of c. `begin` is a multiple of kPanelColumns,
 // and so is `end` unless it is n. `c` is its first column, not that of `begin`. While one panel is multiplied, the next
 // is loaded from memory, which takes as long with few rows.
 void GemmPacked(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_col, const float* packed,
                 float* c, int64_t c_row, int64_t begin, int64_t end);
+// The same by packed halves of dtype `t`, which become float32 some at a time. `a` is dense, and `c` is column `begin`.
+void GemmPackedHalves(int64_t m, int64_t n, int64_t k, const float* a, DType t, const uint16_t* packed, float* c,
+                      int64_t c_row, int64_t begin, int64_t end);
 
 }  // namespace smelt
 

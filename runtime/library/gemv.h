@@ -21,6 +21,13 @@ void GemvTransposed(int m, int64_t k, const float* x, const void* w, DType dtype
 void GemvPlain(int m, int64_t k, const float* x, const void* w, DType dtype, int64_t ldw, int64_t begin, int64_t end,
                float* y, int64_t ldy);
 
+// w lies in blocks of kBlockColumns columns of bfloat16: for each pair of rows, the two elements of each column. `pairs` is
+// the number of pairs in a block, of which those from k / 2 on are padding. k is even and `columns` a multiple of
+// kBlockColumns.
+inline constexpr int64_t kBlockColumns = 64;
+void GemvBlocks(int m, int64_t k, const float* x, const uint16_t* w, int64_t pairs, int64_t columns, float* y,
+                int64_t ldy);
+
 }  // namespace smelt
 
 #endif  // SMELT_RUNTIME_LIBRARY_GEMV_H_

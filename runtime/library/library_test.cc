@@ -354,7 +354,7 @@ TEST(MatmulTest, ProductsOfAnyNumberOfRowsShareOnePackedWeight) {
 TEST(MatmulTest, OneRowReadsTheFormThatOtherNumbersOfRowsPack) {
   const Tensor weight = Fill(Matrix(DType::kFloat32, 300, 200, 1));
   int packings = 0;
-  Library library([&](const PackedWeights::Source&) { ++packings; });
+  Library library([&](const PackedWeights::Source& s) { packings += s.bytes == 300 * 200 * 4; });  // not its parts
   for (const int64_t rows : {1, 64, 2, 1, 300}) {
     LibraryRequest r = ProductOf(DType::kFloat32, rows, weight);
     r.inputs[1].serves_all_rows = true;
@@ -378,16 +378,42 @@ TEST(MatmulTest, OneRowReadsTheFormThatOtherNumbersOfRowsPack) {
   EXPECT_EQ(other.packed_bytes(), 0);
 }
 
-TEST(MatmulTest, TilesOfAProductOfHalvesShareTheirPackedWeights) {
-  const Tensor weight = Fill(Matrix(DType::kBFloat16, 512, 512, 1));
-  Library library;
-  // Few rows are cut by columns, many by rows.
-  for (const int64_t least : {20, 64}) {
-    ASSERT_TRUE(library.Prepare(ProductOf(DType::kBFloat16, least, weight)).ok());
-    const int64_t packed = library.packed_bytes();
-    for (const int64_t rows : {least + 7, 2 * least, 3 * least}) {
-      ASSERT_TRUE(library.Prepare(ProductOf(DType::kBFloat16, rows, weight)).ok());
-      EXPECT_EQ(library.packed_bytes(), packed) << rows;
+TEST(MatmulTest, ProductsOfHalvesAndOfBytesShareOnePackedWeightToo) {
+  // Whole blocks of 64 columns and of 64 bytes of a column. Behind bytes are the sums of their columns.
+  constexpr int64_t kDepth = 320, kColumns = 256;
+  const auto whole = [] { return std::floor(Random() * 4); };
+  for (const auto& [rows_type, t, result] : {std::tuple{DType::kBFloat16, DType::kBFloat16, DType::kBFloat16},
+                                             {DType::kFloat16, DType::kFloat16, DType::kFloat16},
+                                             {DType::kBFloat16, DType::kBFloat16, DType::kFloat32},
+                                             {DType::kInt8, DType::kInt8, DType::kInt32},
+                                             {DType::kUInt8, DType::kInt8, DType::kInt32}}) {
+    const bool bytes = t == DType::kInt8;
+    const Tensor weight = Fill(Matrix(t, kDepth, kColumns, 1), whole);
+    int packings = 0;
+    Library library([&](const PackedWeights::Source& s) { packings += s.bytes == kDepth * kColumns * ItemSize(t); });
+    for (const int64_t rows : {1, 3, 17, 64, 129, 300}) {
+      LibraryRequest r = ProductOf(rows_type, rows, weight);
+      r.inputs[1].serves_all_rows = true;
+      r.outputs[0].dtype = result;
+      auto op = library.Prepare(r);
+      ASSERT_TRUE(op.ok()) << op.status();
+      const Tensor a = Fill(Matrix(rows_type, rows, kDepth, 0),
+                            [&] { return std::abs(whole()) - (rows_type == DType::kUInt8 ? 0 : 3); }),
+                   c = Matrix(result, rows, kColumns, 0);
+      char* const in[] = {static_cast<char*>(a.data()), static_cast<char*>(weight.data()), nullptr};
+      char* const out[] = {static_cast<char*>(c.data())};
+      ASSERT_TRUE((*op)->Run(LibraryContext{}, in, out).ok());
+      for (const int64_t i : {int64_t{0}, rows / 2, rows - 1}) {
+        for (const int64_t j : {0, 63, 64, 200, 255}) {
+          double want = 0;
+          for (int64_t x = 0; x < kDepth; ++x) want += At(a, {i, x}) * At(weight, {x, j});
+          EXPECT_NEAR(At(c, {i, j}), want, Tolerance(result) * std::abs(want))
+              << Name(rows_type) << " " << rows << " rows: " << i << ", " << j;
+        }
+      }
+      if (packings == 0) continue;  // this machine has no instructions for bytes
+      EXPECT_EQ(packings, 1) << Name(rows_type) << " " << rows;
+      EXPECT_EQ(library.packed_bytes(), kDepth * kColumns * ItemSize(t) + (bytes ? kColumns * 4 : 0)) << rows;
     }
   }
 }

@@ -37,7 +37,7 @@ absl::StatusOr<std::shared_ptr<const char>> PackedWeights::Get(const Source& sou
   SMELT_RETURN_IF_ERROR(pack(memory));
   place = packed;
   bytes_ += bytes;
-  if (on_packed_ != nullptr) on_packed_(source);
+  Release(source);
   return packed;
 }
 

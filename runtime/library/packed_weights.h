@@ -37,8 +37,8 @@ class PackedWeights {
   static Source SourceOf(const char* first, absl::Span<const int64_t> sizes, absl::Span<const int64_t> strides,
                          int64_t item_bytes);
 
-  // `on_packed` is called after an operand was packed: whoever owns its memory may let go of the pages, which are rarely
-  // read again. It is called on the thread that packs, and must not use this object.
+  // `on_packed` is called after an operand, or a part of it, was packed: whoever owns its memory may let go of the pages,
+  // which are rarely read again. It is called on the thread that packs, and must not use this object.
   explicit PackedWeights(std::function<void(const Source&)> on_packed = nullptr) : on_packed_(std::move(on_packed)) {}
   PackedWeights(const PackedWeights&) = delete;
 
@@ -48,6 +48,11 @@ class PackedWeights {
   // wait.
   absl::StatusOr<std::shared_ptr<const char>> Get(const Source& source, absl::string_view layout, int64_t bytes,
                                                   absl::FunctionRef<absl::Status(char*)> pack);
+
+  // Says that a part of an operand has been packed. A `pack` may call it, so that a large operand is not resident twice.
+  void Release(const Source& part) const {
+    if (on_packed_ != nullptr) on_packed_(part);
+  }
 
   // Returns the memory of all packed operands.
   int64_t bytes() const;

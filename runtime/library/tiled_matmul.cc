@@ -1,15 +1,19 @@
 // A matrix product is cut into tiles by its sizes alone; each tile is one oneDNN primitive on one thread, or one call
 // of Gemm or PairedGemm on a machine without oneDNN. An operand is read in place if one of its strides is 1, otherwise it
-// is first copied to dense scratch memory. A constant right operand is packed once.
+// is first copied to dense scratch memory. A constant right operand is packed in one form, which tiles of any number of
+// rows read.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/runtime/cpu.h"
+#include "smelt/runtime/library/at_best_level.h"
 #include "smelt/runtime/library/dnnl_exec.h"
 #include "smelt/runtime/library/gemm.h"
 #include "smelt/runtime/library/gemv.h"
@@ -54,7 +58,6 @@ class TiledMatmul : public PreparedOp {
   struct Tile {
     int64_t m0, m, n0, n;
     int primitive;
-    std::shared_ptr<const char> packed;  // constant right operand
   };
 
   // `dense` says whether c is dense.
@@ -84,8 +87,12 @@ class TiledMatmul : public PreparedOp {
       bool ok = true;
       if (gemv_) {
         ok = RunGemv(i % tiles, ab, bb, cb, biasb);
-      } else if (panels_ != nullptr) {
-        RunPacked(tiles_[i % tiles], ab, cb, biasb);
+      } else if (form_ == Form::kPanels) {
+        RunPanels(tiles_[i % tiles], ab, cb, biasb);
+      } else if (form_ == Form::kHalfPanels) {
+        RunHalfPanels(tiles_[i % tiles], ab, cb, biasb);
+      } else if (few_of_blocks_) {
+        RunFewOfBlocks(tiles_[i % tiles], ab, cb, biasb);
       } else {
         ok = RunTile(tiles_[i % tiles], ab, bb, cb, biasb);
       }
@@ -100,10 +107,19 @@ class TiledMatmul : public PreparedOp {
   int64_t PartUnit() const override { return part_unit_; }
 
  private:
+  // The forms in which a constant right operand is packed.
+  enum class Form {
+    kNone,
+    kPanels,      // of float32, for GemmPacked
+    kHalfPanels,  // the same of halves, which GemmPacked widens some at a time
+    kBlocks,      // oneDNN's, of kBlockColumns columns, for instructions that multiply bfloat16 or bytes
+  };
+
   absl::Status Plan(PackedWeights* packed) {
     MatmulProblem& p = p_;
     const int item = ItemSize(p.dtype);
     const bool integers = MultipliesBytes(p);
+    form_ = ChooseForm();
     gemv_ = !integers && (p.m <= MostGemvRows() || (p.dtype != DType::kFloat32 && IsSmallMatmul(p))) &&
             (p.b.RowMajor() || p.b.ColMajor());
     if (gemv_) {
@@ -115,39 +131,45 @@ class TiledMatmul : public PreparedOp {
       gemv_tiles_ = (p.n + gemv_columns_ - 1) / gemv_columns_;
       return absl::OkStatus();
     }
-    if (PacksItself()) return PlanPacked(packed);
+    if (form_ == Form::kPanels || form_ == Form::kHalfPanels) return PlanPanels(packed);
+    if (form_ == Form::kBlocks) SMELT_RETURN_IF_ERROR(PackBlocks(packed));
     // oneDNN needs AVX-512 for bfloat16 and lacks float16 on a CPU. Such products are then computed in float32 and
     // rounded once. So are sums of an odd number of products of bfloat16: oneDNN multiplies the last factor once more,
     // by the zero that pads the other operand, and infinity becomes NaN.
     own_ = !HasOnednn();
     paired_ = own_ && HasPairedGemm(p.dtype);
-    native_ = p.dtype == DType::kFloat32 || integers || paired_ ||
+    native_ = p.dtype == DType::kFloat32 || integers || paired_ || form_ == Form::kBlocks ||
               (!own_ && p.dtype == DType::kBFloat16 && p.k % 2 == 0 && CpuHas("avx512bw") && CpuHas("avx512vl"));
-    compute_ = native_ ? p.dtype : DType::kFloat32;
+    // oneDNN asks for memory late: few rows take longer than their weights take to come.
+    few_of_blocks_ = form_ == Form::kBlocks && p.m <= kGemvRows && p.dtype == DType::kBFloat16;
+    flips_ = form_ == Form::kBlocks && p.dtype == DType::kInt8 && !ReadsBlocks(DType::kInt8);
+    compute_ = flips_ ? DType::kUInt8 : native_ ? p.dtype : DType::kFloat32;
     compute_b_ = native_ ? p.b_dtype : DType::kFloat32;
     dense_a_ = !native_ || !(p.a.RowMajor() || p.a.ColMajor());
     dense_b_ = !native_ || !(p.b.RowMajor() || p.b.ColMajor());
+    // Only of dense operands oneDNN reads blocks.
+    if (form_ == Form::kBlocks) dense_a_ = flips_ || !p.a.RowMajor() || p.a.row_stride != p.k;
     // A bias that is one row is passed along; any other bias is added to the result. So is everything that must be
     // scaled.
     const bool plain = p.alpha == 1 && p.beta == 1;
-    library_bias_ = p.has_bias && plain && native_ && !own_ && p.bias_row == 0 && p.bias_col == 1;
+    library_bias_ = p.has_bias && plain && native_ && !own_ && !few_of_blocks_ && p.bias_row == 0 && p.bias_col == 1;
     after_ = (p.has_bias && !library_bias_) || p.alpha != 1;
     result_ = native_ && !after_ && !(paired_ && IsHalf(p.out_dtype)) ? p.out_dtype : DType::kFloat32;
     dense_c_ = result_ != p.out_dtype || !p.c.RowMajor();
     // The parts are whole rows where there are enough, since oneDNN's best implementation wants whole rows of the
-    // result, and 64 rows where there are 128: each tile reads all of b.
-    //
-    // The columns of a constant operand are cut in the same way for all numbers of rows below kFewRows, so that these
-    // products share its packed parts.
+    // result, and 64 rows where there are 128: each tile reads all of b. Blocks are read faster than memory gives 64
+    // rows more.
     constexpr int64_t kFewRows = 64;
-    const int64_t parts = Parts(p.b_constant != nullptr && p.m < kFewRows ? kFewRows - 1 : p.m);
+    const int64_t parts = form_ == Form::kBlocks && p.m < kFewRows ? BlockParts() : Parts(p.m);
     int64_t m_step = p.m, n_step = p.n;
     if (p.m >= kFewRows && (parts > 1 || p.m > RowsInCache())) {
-      m_step = std::max<int64_t>(((p.m + parts - 1) / parts + 15) / 16 * 16, p.m >= 128 ? 64 : 32);
+      const int64_t least = p.m >= 4 * kFewRows && form_ == Form::kBlocks ? 2 * kFewRows : p.m >= 128 ? 64 : 32;
+      m_step = std::max<int64_t>(((p.m + parts - 1) / parts + 15) / 16 * 16, least);
       m_step = std::min(m_step, RowsInCache());
     } else if (parts > 1) {
-      n_step = ((p.n + parts - 1) / parts + 63) / 64 * 64;
+      n_step = ((p.n + parts - 1) / parts + kBlockColumns - 1) / kBlockColumns * kBlockColumns;
     }
+    if (form_ == Form::kBlocks) dense_c_ = dense_c_ || (p.m > 1 && (n_step < p.n || p.c.row_stride != p.n));
     if (!native_) m_step = p.m, n_step = p.n;
     if (!native_ && own_ && parts > 1) {
       // Each tile converts the parts of both operands that it reads: all of the smaller one.
@@ -163,8 +185,8 @@ class TiledMatmul : public PreparedOp {
         t.n0 = n0;
         t.m = std::min(m_step, p.m - m0);
         t.n = std::min(n_step, p.n - n0);
-        if (!own_) SMELT_RETURN_IF_ERROR(MakePrimitive(t, packed));
-        tiles_.push_back(std::move(t));
+        if (!own_ && !few_of_blocks_) SMELT_RETURN_IF_ERROR(MakePrimitive(t));
+        tiles_.push_back(t);
       }
     }
     return absl::OkStatus();
@@ -197,7 +219,7 @@ class TiledMatmul : public PreparedOp {
     constexpr int64_t kLongColumn = 512, kFewCopied = int64_t{1} << 17, kMostCopied = int64_t{1} << 18;
     // Packed weights are faster for more rows together, but a panel of few long columns consists mostly of padding.
     const bool thin = p_.b.ColMajor() && p_.n <= kPanelColumns / 4 && p_.k >= 8 * kLongColumn;
-    if (PacksItself() && !thin) return p_.b_serves_all_rows && p_.n >= kPanelColumns / 2 ? 0 : 2;
+    if (form_ != Form::kNone && !thin) return p_.b_serves_all_rows && p_.n >= kPanelColumns / 2 ? 0 : 2;
     if (p_.dtype != DType::kFloat32) return kGemvRows;
     if (p_.b.ColMajor() && p_.k >= kLongColumn) return 3 * kGemvRows;
     const int64_t elements = p_.k * p_.n;
@@ -206,31 +228,126 @@ class TiledMatmul : public PreparedOp {
 
   // One packed form serves products of any number of rows. With few rows, weights come from memory as they are used,
   // which takes the library longer than the arithmetic; with many, it is no faster.
-  bool PacksItself() const { return p_.dtype == DType::kFloat32 && p_.b_constant != nullptr && p_.c.RowMajor(); }
-
-  // The memory of columns [n0, n0 + n) of the constant right operand.
-  PackedWeights::Source SourceOf(int64_t n0, int64_t n) const {
-    const int64_t item = ItemSize(p_.dtype);
-    return PackedWeights::SourceOf(p_.b_constant + n0 * p_.b.col_stride * item, {p_.k, n},
-                                   {p_.b.row_stride, p_.b.col_stride}, item);
+  Form ChooseForm() const {
+    if (p_.b_constant == nullptr) return Form::kNone;
+    if (MultipliesBytes(p_)) return ReadsBlocks(DType::kUInt8) ? Form::kBlocks : Form::kNone;
+    if (!p_.c.RowMajor()) return Form::kNone;
+    if (p_.dtype == DType::kFloat32) return Form::kPanels;
+    if (p_.dtype == DType::kBFloat16) {
+      if (p_.k % 2 == 0 && ReadsBlocks(DType::kBFloat16)) return Form::kBlocks;
+      if (HasPairedGemm(DType::kBFloat16)) return Form::kNone;
+    }
+    return Form::kHalfPanels;
   }
-  // The part of a packed form's name that says which elements it holds.
-  std::string NameOfPart(int64_t n0, int64_t n) const {
-    return absl::StrCat(p_.k, "x", n, " from ", n0, " by ", p_.b.row_stride, ",", p_.b.col_stride, " ",
-                        Name(p_.b_dtype), " ");
+
+  // Returns whether oneDNN multiplies rows of the dtype by blocks on this machine. It has code that reads them for
+  // machines with instructions for the dtype, and loops for all others. Rows of int8 take AMX.
+  static bool ReadsBlocks(DType t) {
+    const auto reads = [](DType t) {
+      if (!HasOnednn()) return false;
+      const auto made = TryMakeDnnl([&] {
+        const bool bytes = t != DType::kBFloat16;
+        const memory::desc rows({64, 64}, DnnlType(t), memory::format_tag::ab);
+        const memory::desc result({64, 64}, DnnlType(bytes ? DType::kInt32 : t), memory::format_tag::ab);
+        const dnnl::matmul::desc d(rows, BlocksDesc(64, 64, bytes ? DType::kInt8 : t), result);
+        return absl::StartsWith(dnnl::matmul::primitive_desc(d, UserScratchpad(), CpuEngine()).impl_info_str(), "brg");
+      });
+      return made && *made;
+    };
+    static const bool kBFloat16 = reads(DType::kBFloat16), kUInt8 = reads(DType::kUInt8), kInt8 = reads(DType::kInt8);
+    return t == DType::kBFloat16 ? kBFloat16 : t == DType::kUInt8 ? kUInt8 : kInt8;
+  }
+  // The layout of blocks: the elements of a column that lie together fill 32 bits.
+  static memory::desc BlocksDesc(int64_t k, int64_t n, DType t) {
+    using Tag = memory::format_tag;
+    return memory::desc({k, n}, DnnlType(t), t == DType::kBFloat16 ? Tag::BA16a64b2a : Tag::BA16a64b4a);
+  }
+  // Bytes of blocks of `n` columns.
+  int64_t BlockBytes(int64_t n) const {
+    const int64_t line = 64;  // bytes of a column that lie in one piece of a block
+    return (p_.k * ItemSize(p_.b_dtype) + line - 1) / line * line * ((n + kBlockColumns - 1) / kBlockColumns) *
+           kBlockColumns;
+  }
+  // The parts of a product of few rows. Each takes about as long as its weights take to come from memory.
+  int64_t BlockParts() const { return std::clamp<int64_t>(BlockBytes(p_.n) >> 19, 1, 32); }
+
+  // Returns the constant right operand in a layout of that name. `pack(n0, n, from, to)` packs columns [n0, n0 + n), whose
+  // first element is at `from`; it returns false if it cannot. The memory of columns that lie one after the other is
+  // released as they are packed: it is never resident as a whole together with the packed form.
+  template <typename F>
+  absl::StatusOr<std::shared_ptr<const char>> GetPacked(PackedWeights* packed, absl::string_view layout, int64_t bytes,
+                                                        const F& pack) const {
+    constexpr int64_t kColumns = 4 * kPanelColumns;
+    const int64_t item = ItemSize(p_.b_dtype), row = p_.b.row_stride, column = p_.b.col_stride;
+    const std::string name =
+        absl::StrCat(p_.k, "x", p_.n, " by ", row, ",", column, " ", Name(p_.b_dtype), " in ", layout);
+    const auto source = [&](const char* from, int64_t n) {
+      return PackedWeights::SourceOf(from, {p_.k, n}, {row, column}, item);
+    };
+    return packed->Get(source(p_.b_constant, p_.n), name, bytes, [&](char* to) {
+      for (int64_t n0 = 0; n0 < p_.n; n0 += kColumns) {
+        const int64_t n = std::min(kColumns, p_.n - n0);
+        const char* const from = p_.b_constant + n0 * column * item;
+        if (!pack(n0, n, from, to)) return absl::InternalError("oneDNN cannot pack the weights of a matmul");
+        if (p_.b.ColMajor() && n < p_.n) packed->Release(source(from, n));
+      }
+      return absl::OkStatus();
+    });
+  }
+
+  // Behind the blocks of int8 are the sums of the columns. Rows of int8 become uint8 by an addend of 128 where there is
+  // only code for those: it adds 128 times the sum.
+  absl::Status PackBlocks(PackedWeights* packed) {
+    const bool bytes = p_.b_dtype == DType::kInt8;
+    const int64_t size = BlockBytes(p_.n);
+    AlignedBuffer copy;  // oneDNN packs bytes from dense rows alone
+    SMELT_ASSIGN_OR_RETURN(packed_, GetPacked(packed, "blocks", size + (bytes ? p_.n * 4 : 0),
+                                              [&](int64_t n0, int64_t n, const char* from, char* to) {
+                                                if (copy == nullptr)
+                                                  copy = AllocateAligned(p_.k * n * ItemSize(p_.b_dtype));
+                                                Dense({p_.k, n, p_.b.row_stride, p_.b.col_stride}, p_.b_dtype, from,
+                                                      copy.get());
+                                                if (bytes) SumColumns(n, copy.get(), to + size + n0 * 4);
+                                                return PackDense(n, copy.get(), to + BlockBytes(n0));
+                                              }));
+    return absl::OkStatus();
+  }
+  bool PackDense(int64_t n, char* from, char* to) const {
+    const auto packed = TryMakeDnnl([&] {
+      memory src(memory::desc({p_.k, n}, DnnlType(p_.b_dtype), memory::format_tag::ab), CpuEngine(), from);
+      memory dst(BlocksDesc(p_.k, n, p_.b_dtype), CpuEngine(), to);
+      dnnl::reorder(src, dst).execute(ThreadStream(), src, dst);
+      ThreadStream().wait();
+      return true;
+    });
+    return packed.has_value();
+  }
+  void SumColumns(int64_t n, const char* dense, char* to) const {
+    const auto* from = reinterpret_cast<const int8_t*>(dense);
+    auto* sums = reinterpret_cast<uint32_t*>(to);
+    std::fill(sums, sums + n, 0u);
+    for (int64_t i = 0; i < p_.k; ++i, from += n) {
+      for (int64_t j = 0; j < n; ++j) sums[j] += static_cast<uint32_t>(from[j]);
+    }
   }
 
   // With few rows, tiles are whole panels, and only some rows each if there are too few panels. With many, they are
   // rows that stay in the second cache while all panels pass by.
-  absl::Status PlanPacked(PackedWeights* packed) {
+  absl::Status PlanPanels(PackedWeights* packed) {
     MatmulProblem& p = p_;
-    SMELT_ASSIGN_OR_RETURN(panels_,
-                           packed->Get(SourceOf(0, p.n), NameOfPart(0, p.n) + "in panels",
-                                       PackedElements(p.k, p.n) * static_cast<int64_t>(sizeof(float)), [&](char* to) {
-                                         PackRight(p.k, p.n, reinterpret_cast<const float*>(p.b_constant),
-                                                   p.b.row_stride, p.b.col_stride, reinterpret_cast<float*>(to));
-                                         return absl::OkStatus();
-                                       }));
+    const int64_t bytes = PackedElements(p.k, p.n) * ItemSize(p.dtype);
+    SMELT_ASSIGN_OR_RETURN(packed_,
+                           GetPacked(packed, "panels", bytes, [&](int64_t n0, int64_t n, const char* from, char* to) {
+                             const auto pack = [&](const auto* b, auto* panels) {
+                               PackRight(p.k, n, b, p.b.row_stride, p.b.col_stride, panels + PackedElements(p.k, n0));
+                             };
+                             if (form_ == Form::kPanels) {
+                               pack(reinterpret_cast<const float*>(from), reinterpret_cast<float*>(to));
+                             } else {
+                               pack(reinterpret_cast<const uint16_t*>(from), reinterpret_cast<uint16_t*>(to));
+                             }
+                             return true;
+                           }));
     after_ = p.has_bias || p.alpha != 1;
     // A part of a product of one or two rows takes as long as its weights take to come from memory.
     const int64_t parts = p.m > 2 ? Parts(p.m) : std::clamp<int64_t>(p.k * p.n / (int64_t{128} << 10), 1, 64);
@@ -238,8 +355,7 @@ class TiledMatmul : public PreparedOp {
     if (p.m > kFewRows) {
       const int64_t m_step =
           std::clamp<int64_t>((p.m / parts + kWholeTiles - 1) / kWholeTiles * kWholeTiles, 48, kMostRows);
-      for (int64_t m0 = 0; m0 < p.m; m0 += m_step)
-        tiles_.push_back({m0, std::min(m_step, p.m - m0), 0, p.n, -1, nullptr});
+      for (int64_t m0 = 0; m0 < p.m; m0 += m_step) tiles_.push_back({m0, std::min(m_step, p.m - m0), 0, p.n, -1});
       return absl::OkStatus();
     }
     const int64_t panels = (p.n + kPanelColumns - 1) / kPanelColumns;
@@ -247,18 +363,18 @@ class TiledMatmul : public PreparedOp {
     const int64_t n_step = (panels + across - 1) / across * kPanelColumns, m_step = (p.m + down - 1) / down;
     for (int64_t n0 = 0; n0 < p.n; n0 += n_step) {
       for (int64_t m0 = 0; m0 < p.m; m0 += m_step) {
-        tiles_.push_back({m0, std::min(m_step, p.m - m0), n0, std::min(n_step, p.n - n0), -1, nullptr});
+        tiles_.push_back({m0, std::min(m_step, p.m - m0), n0, std::min(n_step, p.n - n0), -1});
       }
     }
     return absl::OkStatus();
   }
 
-  void RunPacked(const Tile& t, const char* a, char* c, const char* bias) const {
+  void RunPanels(const Tile& t, const char* a, char* c, const char* bias) const {
     const MatmulProblem& p = p_;
     const int64_t c_row = p.c.row_stride;
     float* to = reinterpret_cast<float*>(c) + t.m0 * c_row;
     GemmPacked(t.m, p.n, p.k, reinterpret_cast<const float*>(a) + t.m0 * p.a.row_stride, p.a.row_stride, p.a.col_stride,
-               reinterpret_cast<const float*>(panels_.get()), to, c_row, t.n0, t.n0 + t.n);
+               reinterpret_cast<const float*>(packed_.get()), to, c_row, t.n0, t.n0 + t.n);
     if (!after_) return;
     // One row for all is added in vectors.
     const bool plain = p.alpha == 1 && p.beta == 1 && p.bias_row == 0 && p.bias_col == 1;
@@ -276,8 +392,47 @@ class TiledMatmul : public PreparedOp {
     }
   }
 
+  // Some columns at a time, whose sums stay in the near caches.
+  void RunHalfPanels(const Tile& t, const char* a, char* c, const char* bias) const {
+    constexpr int64_t kColumns = 4 * kPanelColumns;
+    const MatmulProblem& p = p_;
+    const int out_item = ItemSize(p.out_dtype);
+    auto* const rows = reinterpret_cast<float*>(Scratch::Get(ScratchUse::kA, t.m * p.k * 4));
+    GatherRows({t.m, p.k, p.a.row_stride, p.a.col_stride}, p.dtype, a + t.m0 * p.a.row_stride * ItemSize(p.dtype),
+               rows);
+    auto* const sums = reinterpret_cast<float*>(Scratch::Get(ScratchUse::kC, t.m * kColumns * 4));
+    for (int64_t n0 = t.n0; n0 < t.n0 + t.n; n0 += kColumns) {
+      const int64_t n = std::min(kColumns, t.n0 + t.n - n0);
+      GemmPackedHalves(t.m, p.n, p.k, rows, p.dtype, reinterpret_cast<const uint16_t*>(packed_.get()), sums, kColumns,
+                       n0, n0 + n);
+      for (int64_t i = 0; i < t.m; ++i) {
+        const float* const row = sums + i * kColumns;
+        FinishRow(n, c + ((t.m0 + i) * p.c.row_stride + n0) * out_item,
+                  bias == nullptr ? nullptr : bias + ((t.m0 + i) * p.bias_row + n0 * p.bias_col) * out_item,
+                  [&](int64_t j) { return row[j]; });
+      }
+    }
+  }
+
+  void RunFewOfBlocks(const Tile& t, const char* a, char* c, const char* bias) const {
+    const MatmulProblem& p = p_;
+    const int out_item = ItemSize(p.out_dtype);
+    const int64_t columns = (t.n + kBlockColumns - 1) / kBlockColumns * kBlockColumns;
+    auto* const rows = reinterpret_cast<float*>(Scratch::Get(ScratchUse::kA, p.m * p.k * 4));
+    GatherRows(p.a, p.dtype, a, rows);
+    auto* const sums = reinterpret_cast<float*>(Scratch::Get(ScratchUse::kC, p.m * columns * 4));
+    GemvBlocks(static_cast<int>(p.m), p.k, rows, reinterpret_cast<const uint16_t*>(packed_.get() + BlockBytes(t.n0)),
+               BlockBytes(1) / (2 * kBlockColumns * 2), columns, sums, columns);
+    for (int64_t i = 0; i < p.m; ++i) {
+      FinishRow(t.n, c + (i * p.c.row_stride + t.n0) * out_item,
+                bias == nullptr ? nullptr : bias + (i * p.bias_row + t.n0 * p.bias_col) * out_item,
+                [&](int64_t j) { return sums[i * columns + j]; });
+    }
+  }
+
   Matrix PlaceA(const Tile& t) const {
     const Matrix a{t.m, p_.k, p_.a.row_stride, p_.a.col_stride};
+    if (form_ == Form::kBlocks) return {t.m, p_.k, p_.k, 1};
     return dense_a_ ? DenseLike(a) : a.Normalized();
   }
   Matrix PlaceB(const Tile& t) const {
@@ -285,18 +440,17 @@ class TiledMatmul : public PreparedOp {
     return dense_b_ ? DenseLike(b) : b.Normalized();
   }
   Matrix PlaceC(const Tile& t) const {
-    return dense_c_ ? Matrix{t.m, t.n, t.n, 1} : Matrix{t.m, t.n, p_.c.row_stride, p_.c.col_stride}.Normalized();
+    if (dense_c_ || form_ == Form::kBlocks) return {t.m, t.n, t.n, 1};
+    return Matrix{t.m, t.n, p_.c.row_stride, p_.c.col_stride}.Normalized();
   }
 
   struct Primitive {
     int64_t m, n;
     std::unique_ptr<DnnlExec> exec;
-    memory::desc weights;
   };
 
-  absl::Status MakePrimitive(Tile& t, PackedWeights* packed) {
+  absl::Status MakePrimitive(Tile& t) {
     OneOmpThread one;
-    const bool pack = p_.b_constant != nullptr && (!native_ || !dense_b_);
     t.primitive = -1;
     for (size_t i = 0; i < primitives_.size(); ++i) {
       if (primitives_[i].m == t.m && primitives_[i].n == t.n) t.primitive = static_cast<int>(i);
@@ -304,15 +458,15 @@ class TiledMatmul : public PreparedOp {
     if (t.primitive < 0) {
       auto made = TryMakeDnnl([&] {
         const memory::desc a = DescOf(PlaceA(t), compute_), c = DescOf(PlaceC(t), result_);
-        const memory::desc b = pack ? memory::desc({p_.k, t.n}, DnnlType(compute_b_), memory::format_tag::any)
-                                    : DescOf(PlaceB(t), compute_b_);
+        const memory::desc b =
+            form_ == Form::kBlocks ? BlocksDesc(p_.k, t.n, compute_b_) : DescOf(PlaceB(t), compute_b_);
         memory::desc bias;
         if (library_bias_) bias = memory::desc({1, t.n}, DnnlType(p_.out_dtype), memory::format_tag::ab);
         const dnnl::matmul::desc d = library_bias_ ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
         const dnnl::matmul::primitive_desc pd(d, UserScratchpad(), CpuEngine());
         std::vector<DnnlExec::Arg> args = {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, pd.weights_desc()}, {DNNL_ARG_DST, c}};
         if (library_bias_) args.push_back({DNNL_ARG_BIAS, bias});
-        Primitive p{t.m, t.n, nullptr, pd.weights_desc()};
+        Primitive p{t.m, t.n, nullptr};
         p.exec = std::make_unique<DnnlExec>(dnnl::matmul(pd), std::move(args), pd.scratchpad_desc());
         return p;
       });
@@ -320,40 +474,7 @@ class TiledMatmul : public PreparedOp {
       primitives_.push_back(std::move(*made));
       t.primitive = static_cast<int>(primitives_.size()) - 1;
     }
-    if (!pack) return absl::OkStatus();
-    const memory::desc& want = primitives_[t.primitive].weights;
-    SMELT_ASSIGN_OR_RETURN(
-        t.packed, packed->Get(SourceOf(t.n0, t.n), NameOfPart(t.n0, t.n) + LayoutName(want),
-                              static_cast<int64_t>(want.get_size()), [&](char* to) { return Pack(t, want, to); }));
     return absl::OkStatus();
-  }
-
-  // Writes the columns of a constant right operand that a tile reads, in oneDNN's layout.
-  absl::Status Pack(const Tile& t, const memory::desc& want, char* to) const {
-    const char* from = p_.b_constant + t.n0 * p_.b.col_stride * ItemSize(p_.dtype);
-    // A copy of operands that are computed in float32, and of integers, which oneDNN packs from dense rows alone.
-    const Matrix slice{p_.k, t.n, p_.b.row_stride, p_.b.col_stride};
-    Matrix place = PlaceB(t);
-    AlignedBuffer copy;
-    if (!native_ || compute_b_ == DType::kInt8) {
-      copy = AllocateAligned(p_.k * t.n * ItemSize(compute_b_));
-      if (copy == nullptr) return absl::ResourceExhaustedError("no memory for packed weights");
-      if (native_) {
-        place = Matrix{p_.k, t.n, t.n, 1};
-        Dense(slice, compute_b_, from, copy.get());
-      } else {
-        Gather(slice, p_.dtype, from, reinterpret_cast<float*>(copy.get()));
-      }
-      from = copy.get();
-    }
-    const auto packed = TryMakeDnnl([&] {
-      memory src(DescOf(place, compute_b_), CpuEngine(), const_cast<char*>(from));
-      memory dst(want, CpuEngine(), to);
-      dnnl::reorder(src, dst).execute(ThreadStream(), src, dst);
-      ThreadStream().wait();
-      return true;
-    });
-    return packed ? absl::OkStatus() : absl::InternalError("oneDNN cannot pack the weights of a matmul");
   }
 
   bool RunTile(const Tile& t, const char* a, const char* b, char* c, const char* bias) const {
@@ -363,15 +484,16 @@ class TiledMatmul : public PreparedOp {
     char* tc = c + (t.m0 * p_.c.row_stride + t.n0 * p_.c.col_stride) * out_item;
     const Matrix ma{t.m, p_.k, p_.a.row_stride, p_.a.col_stride}, mb{p_.k, t.n, p_.b.row_stride, p_.b.col_stride};
     const void* pa = ta;
-    const void* pb = t.packed != nullptr ? t.packed.get() : tb;
+    const void* pb = packed_ != nullptr ? packed_.get() + BlockBytes(t.n0) : tb;
     void* pc = tc;
     const int compute_item = ItemSize(compute_);
     if (dense_a_) {
       char* to = Scratch::Get(ScratchUse::kA, t.m * p_.k * compute_item);
       native_ ? Dense(ma, p_.dtype, ta, to) : Gather(ma, p_.dtype, ta, reinterpret_cast<float*>(to));
+      if (flips_) Flip(t.m * p_.k, to);
       pa = to;
     }
-    if (dense_b_ && t.packed == nullptr) {
+    if (dense_b_ && packed_ == nullptr) {
       char* to = Scratch::Get(ScratchUse::kWeights, p_.k * t.n * compute_item);  // Gemm packs into kB
       native_ ? Dense(mb, p_.dtype, tb, to) : Gather(mb, p_.dtype, tb, reinterpret_cast<float*>(to));
       pb = to;
@@ -397,6 +519,7 @@ class TiledMatmul : public PreparedOp {
     } else if (!primitives_[t.primitive].exec->Run(absl::MakeSpan(handles, library_bias_ ? 4 : 3))) {
       return false;
     }
+    if (flips_) TakeOffSums(t, static_cast<uint32_t*>(pc));
     if (!dense_c_ && !after_) return true;
     // Scales, adds, rounds once and stores the result in its place.
     if (!after_ && result_ == p_.out_dtype) {
@@ -413,6 +536,22 @@ class TiledMatmul : public PreparedOp {
                 [&](int64_t j) { return row[j * from.col_stride]; });
     }
     return true;
+  }
+
+  // Adds 128 to bytes with a sign, which then have none.
+  static void Flip(int64_t count, char* bytes) {
+    AtBestLevel([&]() SMELT_ALWAYS_INLINE {
+      for (int64_t i = 0; i < count; ++i) bytes[i] = static_cast<char>(static_cast<uint8_t>(bytes[i]) ^ 0x80);
+    });
+  }
+  // Takes off what those 128 added to the result of a tile.
+  void TakeOffSums(const Tile& t, uint32_t* c) const {
+    const auto* sums = reinterpret_cast<const uint32_t*>(packed_.get() + BlockBytes(p_.n)) + t.n0;
+    AtBestLevel([&]() SMELT_ALWAYS_INLINE {
+      for (int64_t i = 0; i < t.m; ++i) {
+        for (int64_t j = 0; j < t.n; ++j) c[i * t.n + j] -= sums[j] << 7;
+      }
+    });
   }
 
   // Writes a row of the result: scaled, added to, rounded once and stored in its place. `value(j)` gives its elements.
@@ -486,7 +625,10 @@ class TiledMatmul : public PreparedOp {
   DType result_ = DType::kFloat32;     // what it writes
   bool dense_a_ = false, dense_b_ = false, dense_c_ = false;
   bool library_bias_ = false, after_ = false;
-  std::shared_ptr<const char> panels_;  // a constant right operand, for GemmPacked
+  Form form_ = Form::kNone;
+  std::shared_ptr<const char> packed_;  // the constant right operand in that form
+  bool flips_ = false;                  // rows of int8 become uint8
+  bool few_of_blocks_ = false;          // of bfloat16, by GemvBlocks
   std::vector<Primitive> primitives_;
   std::vector<Tile> tiles_;
 };
