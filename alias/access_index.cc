@@ -6,8 +6,10 @@
 namespace smelt::alias_internal {
 
 AccessIndex::List& AccessIndex::Of(uint32_t list) {
-  if (list >= list_at_.size()) list_at_.resize(std::max<size_t>(list + 1, list_at_.size() + list_at_.size() / 2));
-  uint32_t& at = list_at_[list];
+  std::vector<uint32_t>& all = (list & kSetList) != 0 ? set_list_at_ : list_at_;
+  const uint32_t i = list & ~kSetList;
+  if (i >= all.size()) all.resize(std::max<size_t>(i + 1, all.size() + all.size() / 2));
+  uint32_t& at = all[i];
   if (at == 0) {
     at = static_cast<uint32_t>(lists_.size());
     lists_.emplace_back();
@@ -22,6 +24,7 @@ void AccessIndex::Trim() {
   };
   trim(records_);
   trim(list_at_);
+  trim(set_list_at_);
   trim(lists_);
 }
 

@@ -9,6 +9,7 @@
 namespace smelt {
 
 using alias_internal::Contents;
+using alias_internal::few_pairs;
 using alias_internal::kAnySlot;
 using alias_internal::kAppended;
 using alias_internal::kAsync;
@@ -16,32 +17,90 @@ using alias_internal::kGeometryRead;
 using alias_internal::kGeometryWrite;
 using alias_internal::kOfContainer;
 using alias_internal::kRead;
+using alias_internal::kSetList;
 using alias_internal::kWrite;
 using alias_internal::MakeRef;
 using alias_internal::ObjectOf;
+using alias_internal::SetPool;
 using alias_internal::Store;
 using alias_internal::UnwrapOptional;
+
+uint32_t AliasDb::State::RecordAccess(uint32_t list, Access a) {
+  NodeRecord& r = nodes[a.node.index];
+  a.position = r.position;
+  any_async |= (a.bits & kAsync) != 0;
+  if (a.bits & (kWrite | kGeometryWrite)) return writes.Add(list, a, &r.first_write);
+  return reads.Add(ReadList(list, !(a.bits & kRead)), a, &r.first_read);
+}
 
 void AliasDb::State::AddAccess(NodeId n, Ref object, Ref storage, uint8_t bits, size_t arg) {
   Access a;
   a.node = n;
-  a.object = object;
-  a.storage = storage;
+  a.handles = SetPool::Single(object);
+  a.storages = SetPool::Single(storage);
   a.bits = bits;
   a.arg = static_cast<uint16_t>(std::min<size_t>(arg, UINT16_MAX));
-  NodeRecord& r = nodes[n.index];
-  a.position = r.position;
-  uint32_t list = ListOf(ObjectOf(storage));
-  any_async |= (bits & kAsync) != 0;
-  if (bits & (kWrite | kGeometryWrite)) {
-    const uint32_t record = writes.Add(list, a, &r.first_write);
-    objects[ObjectOf(object)].recent_write = record;
-    if (const auto it = write_spans.find(list); it != write_spans.end()) {
-      (bits & kWrite) != 0 ? it->second.Add(record) : it->second.Skip();
-    }
-  } else {
-    reads.Add(ReadList(list, !(bits & kRead)), a, &r.first_read);
+  const uint32_t list = ListOf(ObjectOf(storage));
+  const uint32_t record = RecordAccess(list, a);
+  if (!(bits & (kWrite | kGeometryWrite))) return;
+  objects[ObjectOf(object)].recent_write = record;
+  if (const auto it = write_spans.find(list); it != write_spans.end()) {
+    (bits & kWrite) != 0 ? it->second.Add(record) : it->second.Skip();
   }
+}
+
+AliasDb::State::SetId AliasDb::State::TensorsOf(SetId s) {
+  return sets.Filter(s, [&](Ref r) { return objects[ObjectOf(r)].tensor; });
+}
+
+AliasDb::State::SetId AliasDb::State::ContainersOf(SetId s) {
+  return sets.Filter(s, [&](Ref r) { return objects[ObjectOf(r)].container; });
+}
+
+void AliasDb::State::AddAccessesTo(NodeId n, SetId handles, uint8_t bits, size_t arg) {
+  if (handles == 0) return;
+  const bool of_container = (bits & kOfContainer) != 0;
+  const auto storages_of = [&](Ref r) { return of_container ? SetPool::Single(r) : Storages(r); };
+  if (SetPool::IsSingle(handles)) {
+    const Ref r = SetPool::SingleRef(handles);
+    const SetId storages = storages_of(r);
+    if (sets.Size(storages) <= few_pairs) {
+      for (Ref s : sets.Refs(storages)) AddAccess(n, r, s, bits, arg);
+      return;
+    }
+  } else if (sets.Size(handles) <= few_pairs) {
+    absl::InlinedVector<std::pair<Ref, Ref>, 8> pairs;
+    size_t count = 0;
+    sets.ForEach(handles, [&](Ref r) {
+      if (count > few_pairs) return;
+      const SetId storages = storages_of(r);
+      count += sets.Size(storages);
+      if (count > few_pairs) return;
+      sets.ForEach(storages, [&](Ref s) { pairs.push_back({r, s}); });
+    });
+    if (count <= few_pairs) {
+      for (const auto& [r, s] : pairs) AddAccess(n, r, s, bits, arg);
+      return;
+    }
+  }
+  Access a;
+  a.node = n;
+  a.handles = handles;
+  a.storages = of_container ? handles : AllStorages(handles);
+  a.bits = bits;
+  a.arg = static_cast<uint16_t>(std::min<size_t>(arg, UINT16_MAX));
+  const uint32_t record = RecordAccess(SetListFor(a.storages), a);
+  if (!(bits & (kWrite | kGeometryWrite))) return;
+  sets.ForEach(handles, [&](Ref r) { objects[ObjectOf(r)].recent_write = record; });
+}
+
+AliasDb::State::SetId AliasDb::State::AllStorages(SetId handles) {
+  AllStoragesOf& known = all_storages[handles];
+  if (known.epoch == storage_epoch) return known.storages;
+  SetId out = 0;
+  for (Ref r : sets.Refs(handles)) out = sets.Union(out, Storages(r));
+  known.epoch = storage_epoch;
+  return known.storages = out;
 }
 
 uint32_t AliasDb::State::ListOf(uint32_t storage) const {
@@ -53,7 +112,82 @@ uint32_t AliasDb::State::ListOf(uint32_t storage) const {
   return 2 * f;
 }
 
+uint32_t AliasDb::State::SetListOf(uint32_t list) const {
+  if (set_list_of.empty()) return 0;
+  const auto it = set_list_of.find(list);
+  return it != set_list_of.end() ? kSetList | FindSetList(it->second) : 0;
+}
+
+uint32_t AliasDb::State::FindSetList(uint32_t k) const {
+  while (set_lists[k] != k) k = set_lists[k] = set_lists[set_lists[k]];
+  return k;
+}
+
+uint32_t AliasDb::State::SetListFor(SetId storages) {
+  if (const auto it = list_of_storages.find(storages); it != list_of_storages.end()) {
+    return kSetList | FindSetList(it->second);
+  }
+  std::optional<uint32_t> all;
+  absl::InlinedVector<uint32_t, 32> alone;
+  sets.ForEach(storages, [&](Ref s) {
+    ++steps;
+    const uint32_t list = ListOf(ObjectOf(s));
+    const auto it = set_list_of.find(list);
+    if (it == set_list_of.end()) {
+      alone.push_back(list);
+    } else {
+      all = all ? JoinSetLists(*all, it->second) : FindSetList(it->second);
+    }
+  });
+  if (!all) {
+    all = static_cast<uint32_t>(set_lists.size());
+    set_lists.push_back(*all);
+  }
+  for (uint32_t list : alone) set_list_of[list] = *all;
+  list_of_storages[storages] = *all;
+  return kSetList | *all;
+}
+
+// The shorter list joins the longer one, so that no access changes lists more than a logarithmic number of times.
+uint32_t AliasDb::State::JoinSetLists(uint32_t a, uint32_t b) {
+  a = FindSetList(a);
+  b = FindSetList(b);
+  if (a == b) return a;
+  const auto size = [&](uint32_t k) {
+    return writes.Size(kSetList | k) + reads.Size(ReadList(kSetList | k, false)) +
+           reads.Size(ReadList(kSetList | k, true));
+  };
+  if (size(a) < size(b)) std::swap(a, b);
+  MoveList(kSetList | b, kSetList | a);
+  return set_lists[b] = a;
+}
+
+void AliasDb::State::MoveList(uint32_t from, uint32_t to) {
+  writes.MoveList(from, to);
+  if (!reads_active) return;
+  for (bool geometry_only : {false, true}) {
+    reads.MoveList(ReadList(from, geometry_only), ReadList(to, geometry_only));
+  }
+}
+
+void AliasDb::State::MoveAccesses(uint32_t from, uint32_t to) {
+  if (from == to) return;
+  MoveList(from, to);
+  const auto it = set_list_of.find(from);
+  if (it == set_list_of.end()) return;
+  const uint32_t of_from = it->second;
+  set_list_of.erase(it);
+  const auto [of_to, inserted] = set_list_of.try_emplace(to, of_from);
+  if (!inserted) of_to->second = JoinSetLists(of_to->second, of_from);
+}
+
 void AliasDb::State::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, const OpEffects& e, uint8_t extra) {
+  if (defers_accesses) {
+    uint16_t& flags = nodes[n.index].flags;
+    if ((flags & NodeRecord::kUnrecorded) == 0) unrecorded.push_back(n);
+    flags |= NodeRecord::kUnrecorded;
+    return;
+  }
   for (size_t i = 0; i < inputs.size(); ++i) {
     const uint16_t b = e.arg(i);
     if (b == 0) continue;
@@ -62,47 +196,34 @@ void AliasDb::State::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, con
     const bool writes_elements = b & (kWritesElements | kReshapesElements);
     const bool writes_something = writes_elements || (b & (kWritesData | kWritesGeometry | kWritesContainer));
     if (!writes_something && !reads_active) continue;
-    for (Ref r : sets.Refs(p)) {
-      const Object o = objects[ObjectOf(r)];
-      if (o.tensor) {
-        uint8_t w = (b & kWritesData ? kWrite : 0) | (b & kWritesGeometry ? kGeometryWrite : 0);
-        uint8_t rd = (b & kReadsData ? kRead : 0) | (b & kReadsGeometry ? kGeometryRead : 0);
-        SetId storages = Storages(r);
-        if (w != 0) {
-          for (Ref s : sets.Refs(storages)) AddAccess(n, r, s, w | extra, i);
-          if ((b & kWritesGeometry) && !e.keeps_geometry) AddGeometryChange(ObjectOf(r), n);
-        }
-        if (reads_active && rd != 0) {
-          for (Ref s : sets.Refs(storages)) AddAccess(n, r, s, rd | extra, i);
-        }
-      }
-      if (o.container) {
-        if (b & kWritesContainer) AddAccess(n, r, r, kWrite | kOfContainer | extra, i);
-        if (reads_active && (b & kReadsContainer)) AddAccess(n, r, r, kRead | kOfContainer | extra, i);
-      }
+    const bool reads_something = reads_active && (b & (kReadsData | kReadsGeometry)) != 0;
+    if ((b & (kWritesData | kWritesGeometry)) != 0 || reads_something) {
+      const SetId tensors = TensorsOf(p);
+      const uint8_t w = (b & kWritesData ? kWrite : 0) | (b & kWritesGeometry ? kGeometryWrite : 0);
+      const uint8_t rd = (b & kReadsData ? kRead : 0) | (b & kReadsGeometry ? kGeometryRead : 0);
+      if (w != 0) AddAccessesTo(n, tensors, w | extra, i);
+      if ((b & kWritesGeometry) && !e.keeps_geometry) AddGeometryChanges(tensors, n);
+      if (reads_something) AddAccessesTo(n, tensors, rd | extra, i);
+    }
+    if ((b & kWritesContainer) || (reads_active && (b & kReadsContainer))) {
+      const SetId containers = ContainersOf(p);
+      if (b & kWritesContainer) AddAccessesTo(n, containers, kWrite | kOfContainer | extra, i);
+      if (reads_active && (b & kReadsContainer)) AddAccessesTo(n, containers, kRead | kOfContainer | extra, i);
     }
     const bool deep = (b & kWritesContainer) && (b & kEscapes);  // code that we do not see
-    if ((b & kReadsElements) || writes_elements || deep) {
-      if (!writes_elements && !deep && !reads_active) continue;
-      SetId inside = 0;
-      for (Ref r : sets.Refs(p)) {
-        if (objects[ObjectOf(r)].container) inside = Join(inside, ContentOf(r, kAnySlot, n));
-      }
-      inside = Reach(inside, n);
-      for (Ref r : sets.Refs(inside)) {
-        if (objects[ObjectOf(r)].container) {
-          if (deep) AddAccess(n, r, r, kWrite | kOfContainer | extra, i);
-          if (reads_active) AddAccess(n, r, r, kRead | kOfContainer | extra, i);
-        }
-        if (!objects[ObjectOf(r)].tensor) continue;
-        if (b & kReshapesElements) AddGeometryChange(ObjectOf(r), n);
-        const uint8_t w = (b & kWritesElements ? kWrite : 0) | (b & kReshapesElements ? kGeometryWrite : 0);
-        for (Ref s : sets.Refs(Storages(r))) {
-          if (w != 0) AddAccess(n, r, s, w | extra, i);
-          if (reads_active && (b & kReadsElements)) AddAccess(n, r, s, kRead | kGeometryRead | extra, i);
-        }
-      }
+    if (!writes_elements && !deep && !(reads_active && (b & kReadsElements))) continue;
+    SetId inside = 0;
+    for (Ref r : sets.Refs(p)) {
+      if (objects[ObjectOf(r)].container) inside = Join(inside, ContentOf(r, kAnySlot, n));
     }
+    inside = Reach(inside, n);
+    const SetId tensors = TensorsOf(inside), containers = ContainersOf(inside);
+    if (deep) AddAccessesTo(n, containers, kWrite | kOfContainer | extra, i);
+    if (reads_active) AddAccessesTo(n, containers, kRead | kOfContainer | extra, i);
+    if (b & kReshapesElements) AddGeometryChanges(tensors, n);
+    const uint8_t w = (b & kWritesElements ? kWrite : 0) | (b & kReshapesElements ? kGeometryWrite : 0);
+    if (w != 0) AddAccessesTo(n, tensors, w | extra, i);
+    if (reads_active && (b & kReadsElements)) AddAccessesTo(n, tensors, kRead | kGeometryRead | extra, i);
   }
   const Ref unknown = MakeRef(kUnknown);
   if (e.kind == EffectKind::kUnknown) {
@@ -121,6 +242,34 @@ void AliasDb::State::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, con
   }
 }
 
+// Records what n accesses, which has been evaluated and is not pure.
+void AliasDb::State::RecordAccessesOf(NodeId n) {
+  const Node& node = g.node(n);
+  const OpEffects& op = GetOpEffects(node.op);
+  if (op.kind == EffectKind::kWait) return AddAccessesOfWait(n, node, op);
+  OpEffects made;
+  const OpEffects& e = EffectsOf(node, &made);
+  AddAccesses(n, node.inputs, e, 0);
+  if (op.kind == EffectKind::kFork && e.writes) AddAccesses(n, node.inputs, e, kAsync);
+}
+
+void AliasDb::State::RecordUnrecorded() {
+  deferring = defers_accesses = making_first = false;
+  walk_loop = UINT32_MAX;
+  const auto before = [&](NodeId a, NodeId b) { return nodes[a.index].position < nodes[b.index].position; };
+  if (!std::is_sorted(unrecorded.begin(), unrecorded.end(), before)) {
+    std::sort(unrecorded.begin(), unrecorded.end(), before);
+  }
+  steps += static_cast<int64_t>(unrecorded.size());
+  for (NodeId n : unrecorded) {
+    nodes[n.index].flags &= ~NodeRecord::kUnrecorded;
+    const uint16_t had = nodes[n.index].flags;
+    RecordAccessesOf(n);
+    CountGeometryWriter(n, had);
+  }
+  std::vector<NodeId>().swap(unrecorded);
+}
+
 void AliasDb::State::EscapeObject(uint32_t object) {
   Object& o = objects[object];
   if (o.escaped || object == kUnknown) return;
@@ -130,12 +279,10 @@ void AliasDb::State::EscapeObject(uint32_t object) {
   if (f != object && !objects[f].escaped) {
     const uint32_t group_list = ListOf(f);
     objects[f].escaped = true;
-    writes.MoveList(group_list, 2 * kUnknown);
-    if (reads_active) MoveReads(group_list, 2 * kUnknown);
+    MoveAccesses(group_list, 2 * kUnknown);
   }
   if (list == 2 * kUnknown) return;
-  writes.MoveList(list, 2 * kUnknown);
-  if (reads_active) MoveReads(list, 2 * kUnknown);
+  MoveAccesses(list, 2 * kUnknown);
   if (o.kind == Kind::kPiece) {
     // They share a list, so all of their accesses are moved. That costs only precision.
     for (uint32_t sibling : elements.Of(o.parent)) {
@@ -191,6 +338,10 @@ void AliasDb::State::AddGeometryChange(uint32_t object, NodeId n) {
   if (objects[object].external) geometry_changes[kUnknown].Insert(n);
 }
 
+void AliasDb::State::AddGeometryChanges(SetId handles, NodeId n) {
+  for (Ref r : sets.Refs(handles)) AddGeometryChange(ObjectOf(r), n);
+}
+
 void AliasDb::State::DropGeometryChange(uint32_t key, NodeId n) {
   const auto it = geometry_changes.find(key);
   if (it == geometry_changes.end()) return;
@@ -212,8 +363,10 @@ void AliasDb::State::ForgetAccesses(NodeRecord& r) {
         const Access& w = writes.at(i);
         if (!(w.bits & kGeometryWrite)) continue;
         by = w.node;
-        note(HandleKey(ObjectOf(w.object)));
-        if (objects[ObjectOf(w.object)].external) note(kUnknown);
+        sets.ForEach(w.handles, [&](Ref r) {
+          note(HandleKey(ObjectOf(r)));
+          if (objects[ObjectOf(r)].external) note(kUnknown);
+        });
       }
       for (uint32_t key : keys) DropGeometryChange(key, by);
     }

@@ -203,6 +203,10 @@ void AliasDb::State::Reset() {
   summarised = 0;
   writes.Clear();
   reads.Clear();
+  set_lists.clear();
+  set_list_of.clear();
+  list_of_storages.clear();
+  all_storages.clear();
   queue.clear();
   waiting.clear();
   touched.clear();
@@ -232,12 +236,14 @@ void AliasDb::State::Build() {
   objects[kWorld].kind = Kind::kWorld;
   for (uint32_t o : {kUnknown, kRandom, kWorld}) objects[o].storage = SetPool::Single(MakeRef(o));
   const int64_t steps_before = AllSteps();
-  monotone = building = true;
+  monotone = building = deferring = true;
   walk_loop = 0;
   last_position = 0;
   top_scope = g.block(g.top()).return_node.index;
   EvaluateInputs();
   WalkBlock(g.top());
+  Propagate();
+  RecordUnrecorded();
   Propagate();
   if (sets.added() > values.size() / 4) CollectSets();
   std::vector<CopyMark>().swap(copy_marks);
@@ -387,18 +393,22 @@ void AliasDb::State::Flush() {
     options_distrusted = stale = false;
     paid = 0;
     credit = 0;
+    const bool had_reads = std::exchange(reads_active, false);
     Build();
-    if (reads_active) {
-      reads_active = false;
-      ActivateReads();
-    }
+    if (had_reads) ActivateReads();
   }
   touched.clear();
   forced.clear();
   overdrawn = false;
+  if (!pending_free.empty()) {
+    // Sets with these objects may come to stand for sets of others.
+    ++storage_epoch;
+    list_of_storages.clear();
+  }
   for (uint32_t o : pending_free) {
     if (o >= objects.size()) continue;
     objects[o] = Object();
+    for (uint32_t list : {2 * o, 2 * o + 1}) set_list_of.erase(list);
     // Another object must not be taken for one that is gone.
     if (!keeps_freed) free_objects.push_back(o);
   }

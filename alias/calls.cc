@@ -184,27 +184,24 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
       if (inside == EffectKind::kUnknown) anything = true;
     }
     for (uint32_t i = inner.RecordOf(n).first_write; i != 0; i = inner.writes.at(i).node_next) {
-      const Access& w = inner.writes.at(i);
-      uint32_t s = ObjectOf(w.storage);
-      if (s == kRandom) {
-        e.random = true;
-        continue;
-      }
-      if (s == kWorld) {
-        e.side_effect = true;
-        continue;
-      }
-      if (s == kUnknown) opaque = true;
-      bool inside;
-      int p = param_of(s, &inside);
-      if (p < 0) continue;
-      e.writes = true;
-      const bool container = (w.bits & kOfContainer) != 0;
-      if (w.bits & kGeometryWrite) e.args[p] |= inside ? kReshapesElements : kWritesGeometry;
-      if (w.bits & kWrite) {
-        e.args[p] |= container ? kWritesContainer | kShufflesContainer : inside ? kWritesElements : kWritesData;
-        deep |= container;
-      }
+      const Access w = inner.writes.at(i);
+      inner.sets.ForEach(w.storages, [&](Ref storage) {
+        const uint32_t s = ObjectOf(storage);
+        e.random |= s == kRandom;
+        e.side_effect |= s == kWorld;
+        if (s == kRandom || s == kWorld) return;
+        if (s == kUnknown) opaque = true;
+        bool inside;
+        int p = param_of(s, &inside);
+        if (p < 0) return;
+        e.writes = true;
+        const bool container = (w.bits & kOfContainer) != 0;
+        if (w.bits & kGeometryWrite) e.args[p] |= inside ? kReshapesElements : kWritesGeometry;
+        if (w.bits & kWrite) {
+          e.args[p] |= container ? kWritesContainer | kShufflesContainer : inside ? kWritesElements : kWritesData;
+          deep |= container;
+        }
+      });
     }
   }
   summarising.erase(&sub);

@@ -563,6 +563,7 @@ AliasDb::State::SetId AliasDb::State::Reach(SetId s, NodeId reader) {
 
 std::optional<AliasDb::State::SetId> AliasDb::State::ReachAtAnyTime(SetId s) {
   constexpr size_t kGreatDeal = 64;
+  if (SetPool::IsSingle(s) && !objects[ObjectOf(SetPool::SingleRef(s))].container) return s;
   if (auto it = reach_at_any_time.find(s); it != reach_at_any_time.end()) return it->second;
   alias_internal::SmallSet<Ref, 8> done;
   std::vector<Ref> all;

@@ -481,6 +481,13 @@ TEST(EditsTest, AnyEditsFollowedInPlaceGiveWhatAFreshBuildGives) {
   FollowRandomEdits(NumPrograms(2000), /*at_least=*/false);
 }
 
+// Any access to more than one storage is recorded as one to many, which only large sets need.
+TEST(EditsTest, AccessesToManyThatAreFollowedInPlaceAreThoseOfAFreshBuild) {
+  const size_t usual = std::exchange(alias_internal::few_pairs, 1);
+  FollowRandomEdits(NumPrograms(800), /*at_least=*/false);
+  alias_internal::few_pairs = usual;
+}
+
 TEST(EditsTest, EditsThatNobodyHasPaidForGiveAtLeastWhatAFreshBuildGives) {
   const int64_t usual = std::exchange(alias_internal::solved_at_once, -1);
   FollowRandomEdits(NumPrograms(1500), /*at_least=*/true);

@@ -224,11 +224,12 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
     record.flags |= NodeRecord::kWide;
   }
   making_first = building && first;
+  defers_accesses = deferring && !(first && walk_loop == 0);
   // While sets also shrink, a reader may have been evaluated when its inputs were something else for a moment.
   const bool inputs_changed = !monotone && (record.flags & NodeRecord::kInputsChanged) != 0;
   record.flags &= ~NodeRecord::kInputsChanged;
   const OpEffects& op = GetOpEffects(node.op);
-  const uint8_t had = record.flags;
+  const uint16_t had = record.flags;
   std::vector<std::pair<uint32_t, Store>> had_stores;
   if (had & NodeRecord::kStores) had_stores = StoresOf(n);
   if (!first || had != 0) ForgetAccesses(record);
@@ -258,7 +259,7 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
 }
 
 // Handles are distinguished in another way if any node of the graph changes a geometry.
-void AliasDb::State::CountGeometryWriter(NodeId n, uint8_t had) {
+void AliasDb::State::CountGeometryWriter(NodeId n, uint16_t had) {
   NodeRecord& record = nodes[n.index];
   for (uint32_t i = record.first_write; i != 0; i = writes.at(i).node_next) {
     if (writes.at(i).bits & kGeometryWrite) record.flags |= NodeRecord::kGeometry;

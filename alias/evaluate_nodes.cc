@@ -158,9 +158,14 @@ void AliasDb::State::EvaluateWait(NodeId n, const Node& node, const OpEffects& o
     const Type& type = g.value(node.outputs[k]).type;
     if (IsAliasingType(type)) SetPointsTo(node.outputs[k], OfType(ContentOfSet(p, kAnySlot, n), type), n, first);
   }
+  AddAccessesOfWait(n, node, op);
+}
+
+void AliasDb::State::AddAccessesOfWait(NodeId n, const Node& node, const OpEffects& op) {
   AddAccesses(n, node.inputs, op, 0);
+  if (node.inputs.empty()) return;
   // The effects of the forked graph may happen here.
-  for (Ref r : sets.Refs(p)) {
+  for (Ref r : sets.Refs(PointsTo(node.inputs[0]))) {
     const Object& future = objects[ObjectOf(r)];
     if (future.def.valid() && g.IsLive(future.def) &&
         GetOpEffects(g.node(g.value(future.def).def).op).kind == EffectKind::kFork) {
@@ -205,10 +210,7 @@ void AliasDb::State::AddReadsOfControl(NodeId n, const Node& node, EffectKind ki
   if (!reads_active) return;
   ForgetAccesses(nodes[n.index]);  // while it is entered and left it is evaluated twice
   const auto reads = [&](ValueId v, size_t arg) {
-    for (Ref r : sets.Refs(PointsTo(v))) {
-      if (!objects[ObjectOf(r)].tensor) continue;
-      for (Ref s : sets.Refs(Storages(r))) AddAccess(n, r, s, kRead | kGeometryRead, arg);
-    }
+    AddAccessesTo(n, TensorsOf(PointsTo(v)), kRead | kGeometryRead, arg);
   };
   // The results of a block that decide: no arguments of the node.
   const auto reads_result = [&](BlockId b) {

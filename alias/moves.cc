@@ -49,10 +49,47 @@ void AliasDb::State::AccessesOf(NodeId n, Search* search, absl::InlinedVector<No
     for (uint32_t i = RecordOf(x).first_write; i != 0; i = writes.at(i).node_next) out->push_back(writes.at(i));
     for (uint32_t i = RecordOf(x).first_read; i != 0; i = reads.at(i).node_next) {
       out->push_back(reads.at(i));
-      out->back().list /= 2;  // that of the location
+      out->back().list = ListOfReads(out->back().list);
     }
   }
   Step(search, static_cast<int64_t>(out->size()));
+}
+
+// An access to one of few may conflict with those to many, and the other way round: appends each to all lists where the
+// others are.
+void AliasDb::State::AddListsToLookAt(Search* search, absl::InlinedVector<Access, 8>* accesses) {
+  if (set_lists.empty()) return;
+  const size_t count = accesses->size();
+  for (size_t i = 0; i < count; ++i) {
+    Access a = (*accesses)[i];
+    if (a.IsOfOne()) {
+      const uint32_t of_sets = SetListOf(a.list);
+      if (of_sets == 0) continue;
+      a.list = of_sets;
+      accesses->push_back(a);
+      continue;
+    }
+    absl::InlinedVector<uint32_t, 40> lists;
+    sets.ForEach(a.storages, [&](Ref s) { lists.push_back(ListOf(ObjectOf(s))); });
+    std::sort(lists.begin(), lists.end());
+    lists.erase(std::unique(lists.begin(), lists.end()), lists.end());
+    for (uint32_t list : lists) {
+      a.list = list;
+      accesses->push_back(a);
+    }
+  }
+  Step(search, static_cast<int64_t>(accesses->size() - count));
+}
+
+// Returns whether `w` touches some handle of `a`, in its storages.
+bool AliasDb::State::AnyHits(const Access& w, const Access& a, bool as_container, bool ignore_age) {
+  if (SetPool::IsSingle(a.handles)) return AccessHits(w, a.object(), a.storages, as_container, ignore_age);
+  if (!AnyStoragesMayOverlap(w.storages, a.storages, ignore_age)) return false;
+  if (sets.Size(w.handles) * sets.Size(a.handles) > alias_internal::kManyPairs) return true;
+  for (Ref r : sets.Refs(a.handles)) {
+    if (AccessHits(w, r, as_container ? SetPool::Single(r) : Storages(r), as_container, ignore_age)) return true;
+  }
+  return false;
 }
 
 // Nodes of n's block that depend on n (forward) or that n depends on, strictly beyond n and up to `limit` inclusive:
@@ -87,6 +124,7 @@ void AliasDb::State::Neighbours(NodeId n, NodeId limit, bool forward, bool want_
   absl::InlinedVector<NodeId, 8> inside;
   absl::InlinedVector<Access, 8> own;
   AccessesOf(n, search, &inside, &own);
+  AddListsToLookAt(search, &own);
   if (!forward) {
     for (NodeId x : inside) {
       for (BlockId b : g.node(x).blocks) {
@@ -126,18 +164,17 @@ void AliasDb::State::Neighbours(NodeId n, NodeId limit, bool forward, bool want_
   const auto conflict = [&](const Access& a, const Access& b, NodeId m) {
     const bool data = ((a.bits & kWrite) && (b.bits & (kRead | kWrite))) || ((a.bits & kRead) && (b.bits & kWrite));
     const bool geometry = (a.bits & kGeometryWrite) || (b.bits & kGeometryWrite);
-    const Kind kind = objects[ObjectOf(a.storage)].kind;
-    if (kind == Kind::kRandom || kind == Kind::kWorld) return (data || geometry) && a.storage == b.storage;
+    const Kind kind = KindOf(a);
+    if (kind == Kind::kRandom || kind == Kind::kWorld) return (data || geometry) && a.storages == b.storages;
     const bool ignore_age = a.node != n || b.node != m;
     const bool as_container = (a.bits & kOfContainer) != 0;
     // Both directions are compared: the type of one access may rule out the other's object, and each access knows a
     // type of its own.
-    return (data && AccessHits(b, a.object, SetPool::Single(a.storage), as_container, ignore_age) &&
-            AccessHits(a, b.object, SetPool::Single(b.storage), as_container, ignore_age)) ||
-           (geometry && HandlesMayBeSame(a.object, b.object, ignore_age));
+    return (data && AnyHits(b, a, as_container, ignore_age) && AnyHits(a, b, as_container, ignore_age)) ||
+           (geometry && AnyMayBeSame(a.handles, b.handles, ignore_age));
   };
   const auto why_not = [&](const Access& a, const Access& b, NodeId m) {
-    const Kind kind = objects[ObjectOf(a.storage)].kind;
+    const Kind kind = KindOf(a);
     if (kind == Kind::kRandom) {
       return absl::StrCat(DescribeNode(n), " and ", DescribeNode(m), " both draw random numbers");
     }

@@ -11,6 +11,7 @@ using alias_internal::IsOld;
 using alias_internal::MakeRef;
 using alias_internal::Mix;
 using alias_internal::ObjectOf;
+using alias_internal::SetId;
 using alias_internal::SetPool;
 
 AliasDb::State::ValueRecord& AliasDb::State::RecordOf(ValueId v) {
@@ -90,6 +91,7 @@ void AliasDb::State::SetStorage(uint32_t object, SetId storage) {
   if (!monotone && o.def.valid() && g.IsLive(o.def) && !sets.Includes(storage, o.storage))
     ResolveAround(g.value(o.def).def);
   o.storage = storage;
+  if (!making_first) ++storage_epoch;
   if (o.escaped) Escape(storage);
 }
 
@@ -125,9 +127,45 @@ void AliasDb::State::FreeOwn(ValueId v) {
   r.points_to = 0;
 }
 
+namespace {
+
+// Returns whether `summary` is a summary alone, or beside the memory that has escaped, and the members of `other` and
+// their storages are parts of it.
+bool HoldsAll(const AliasDb::State& s, SetId summary, SetId other) {
+  if (s.sets.Size(summary) > 2) return false;
+  uint32_t group = 0;
+  bool unknown = false;
+  s.sets.ForEach(summary, [&](alias_internal::Ref r) {
+    if (r == MakeRef(AliasDb::State::kUnknown)) {
+      unknown = true;
+    } else {
+      group = ObjectOf(r);
+    }
+  });
+  if (group == 0 || !s.is_summary[group] || s.Find(group) != group) return false;
+  bool all = true;
+  s.sets.ForEach(other, [&](alias_internal::Ref r) {
+    if (!all) return;
+    if (r == MakeRef(AliasDb::State::kUnknown)) {
+      all = unknown;
+      return;
+    }
+    all = s.Find(ObjectOf(r)) == group;
+    s.sets.ForEach(s.objects[ObjectOf(r)].storage,
+                   [&](alias_internal::Ref storage) { all = all && s.Find(ObjectOf(storage)) == group; });
+  });
+  return all;
+}
+
+}  // namespace
+
 AliasDb::State::SetId AliasDb::State::Join(SetId a, SetId b) {
   if (a == b || b == 0) return a;
   if (a == 0) return b;
+  if (summarised != 0) {
+    if (HoldsAll(*this, a, b)) return a;
+    if (HoldsAll(*this, b, a)) return b;
+  }
   const SetId u = sets.Union(a, b);
   if (summarised != 0 && !SetPool::IsSingle(u)) {
     // A set that holds a summary holds nothing else, so that it has come to rest: it would otherwise grow, become a
@@ -195,9 +233,7 @@ AliasDb::State::SetId AliasDb::State::Summarise(SetId s) {
     objects[group].tensor |= objects[f].tensor;
     objects[group].container |= objects[f].container;
     if (!objects[f].external && !objects[f].escaped) {
-      const uint32_t from = ListOf(f), to = ListOf(group);
-      writes.MoveList(from, to);
-      if (reads_active) MoveReads(from, to);
+      MoveAccesses(ListOf(f), ListOf(group));
     }
     objects[f].group = group;
     Group& mine = groups[group];
@@ -234,8 +270,7 @@ AliasDb::State::SetId AliasDb::State::Summarise(SetId s) {
   for (uint32_t o : all) add(o);
   // This is so for new members too if the summary was external before.
   if ((external || escaped) && !(objects[group].external || objects[group].escaped)) {
-    writes.MoveList(2 * group, 2 * kUnknown);
-    if (reads_active) MoveReads(2 * group, 2 * kUnknown);
+    MoveAccesses(2 * group, 2 * kUnknown);
   }
   objects[group].external = external;
   objects[group].escaped = escaped;
@@ -326,7 +361,17 @@ void AliasDb::State::CollectSets() {
     for (const auto& [o, s] : moved_storage) keep(s);
     for (const auto& [o, s] : unmoved_storage) keep(s);
     for (const auto& [o, s] : new_stores) keep(s.set);
+    if (set_lists.empty()) return;
+    for (const alias_internal::AccessIndex* index : {&writes, &reads}) {
+      index->ForEach([&](const Access& a) {
+        if (a.IsOfOne()) return;
+        keep(a.handles);
+        keep(a.storages);
+      });
+    }
   });
+  all_storages.clear();
+  list_of_storages.clear();
   reach_at_any_time.clear();
   ++summary_epoch;
 }
@@ -339,7 +384,8 @@ int64_t AliasDb::State::Bytes() const {
                 of(reader_marks) + of(object_marks) + of(free_objects) + writes.bytes() + reads.bytes() + sets.bytes() +
                 tree.bytes() + contents.bytes() + elements.bytes() + of_map(groups) + of_map(moved_storage) +
                 of_map(unmoved_storage) + of_map(stores_of_node) + of_map(geometry_changes) +
-                of_map(reach_at_any_time) + of_map(output_refs) +
+                of_map(reach_at_any_time) + of_map(output_refs) + of(set_lists) + of_map(set_list_of) +
+                of_map(list_of_storages) + of_map(all_storages) +
                 static_cast<int64_t>(geoms.size() * sizeof(alias_internal::Geom));
   for (const auto& [key, by] : geometry_changes) out += by.bytes();
   return out;

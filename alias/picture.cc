@@ -28,7 +28,7 @@ std::string AliasDb::ToDot() const {
   absl::flat_hash_set<uint32_t> written;
   for (NodeId n : s.g.AllNodes()) {
     for (uint32_t i = s.RecordOf(n).first_write; i != 0; i = s.writes.at(i).node_next) {
-      written.insert(ObjectOf(s.writes.at(i).storage));
+      s.sets.ForEach(s.writes.at(i).storages, [&](State::Ref x) { written.insert(ObjectOf(x)); });
     }
   }
   std::vector<std::string> edges;
@@ -84,7 +84,8 @@ std::string AliasDb::ToHtml() const {
   for (NodeId n : s.g.AllNodes()) {
     bool writes = false;
     for (uint32_t i = s.RecordOf(n).first_write; i != 0; i = s.writes.at(i).node_next) {
-      writes |= ObjectOf(s.writes.at(i).storage) != State::kWorld && ObjectOf(s.writes.at(i).storage) != State::kRandom;
+      s.sets.ForEach(s.writes.at(i).storages,
+                     [&](State::Ref x) { writes |= ObjectOf(x) != State::kWorld && ObjectOf(x) != State::kRandom; });
     }
     if (!writes) continue;
     std::string line = PrintNode(s.g, n);

@@ -22,6 +22,7 @@ using alias_internal::UnwrapOptional;
 namespace {
 
 constexpr int kMaxDepth = 16;
+constexpr int kManyViews = 8;   // of views of views
 constexpr int kManyTerms = 32;  // of one number
 constexpr size_t kManyNumbers = 64;
 constexpr int kLongChain = 64;  // of nodes that return their argument
@@ -41,6 +42,37 @@ std::optional<Expr> AliasDb::State::IntOf(ValueId v) {
 }
 
 std::optional<Expr> AliasDb::State::IntOf(ValueId v, int depth, int* left) {
+  // A chain of sums with constants is added up as numbers, which costs much less than sums of expressions.
+  int64_t sum = 0;
+  for (; depth < kMaxDepth && *left > 1; ++depth) {
+    const std::optional<PlusConstant> parts = PartsOfSum(v);
+    int64_t more;
+    if (!parts || __builtin_add_overflow(sum, parts->constant, &more)) break;
+    ++steps;
+    --*left;
+    sum = more;
+    v = parts->value;
+  }
+  const std::optional<Expr> e = IntOfNode(v, depth, left);
+  return e && sum != 0 ? *e + Expr(sum) : e;
+}
+
+std::optional<AliasDb::State::PlusConstant> AliasDb::State::PartsOfSum(ValueId v) const {
+  const Value& value = g.value(v);
+  const Node& node = g.node(value.def);
+  const std::string& name = node.op.name();
+  if (node.inputs.size() != 2 || (name != op::kAdd && name != op::kSub) || value.expr) return std::nullopt;
+  const ValueId a = node.inputs[0], b = node.inputs[1];
+  if (!IsInt(g, v) || !IsInt(g, a) || !IsInt(g, b) || OutermostLoop(value.def).valid()) return std::nullopt;
+  if (const std::optional<int64_t> c = ConstantInt(b)) {
+    if (name == op::kAdd) return PlusConstant{a, *c};
+    return *c != std::numeric_limits<int64_t>::min() ? std::optional(PlusConstant{a, -*c}) : std::nullopt;
+  }
+  const std::optional<int64_t> c = name == op::kAdd ? ConstantInt(a) : std::nullopt;
+  return c ? std::optional(PlusConstant{b, *c}) : std::nullopt;
+}
+
+std::optional<Expr> AliasDb::State::IntOfNode(ValueId v, int depth, int* left) {
   ++steps;
   if (std::optional<Expr> e = GetIntExpr(g, v)) return e;
   --*left;
@@ -207,7 +239,7 @@ bool AliasDb::State::SameView(ValueId a, ValueId b, int depth, int* left) {
   a = Original(a);
   b = Original(b);
   if (a == b && depth == 0) return true;
-  if (depth > kMaxDepth) return false;
+  if (depth > kManyViews) return false;
   // Views of one handle that were taken before and after it changed are not alike.
   for (ValueId v : {a, b}) {
     bool changes = false;

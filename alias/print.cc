@@ -34,9 +34,11 @@ std::string AliasDb::ToString() const {
   for (NodeId n : s.g.AllNodes()) {
     std::vector<std::string> lines;
     for (uint32_t i = s.RecordOf(n).first_write; i != 0; i = s.writes.at(i).node_next) {
-      const State::Access& w = s.writes.at(i);
-      lines.push_back(
-          absl::StrCat((w.bits & kWrite) ? "" : "geometry of ", s.RefName(w.object), " in ", s.RefName(w.storage)));
+      const State::Access w = s.writes.at(i);
+      s.ForEachPair(w, [&](State::Ref handle, State::Ref storage) {
+        lines.push_back(
+            absl::StrCat((w.bits & kWrite) ? "" : "geometry of ", s.RefName(handle), " in ", s.RefName(storage)));
+      });
     }
     std::sort(lines.begin(), lines.end());
     lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
@@ -89,7 +91,7 @@ std::string AliasDb::ToJson() const {
   for (NodeId n : s.g.AllNodes()) {
     std::vector<std::string> writes, reads;
     auto add = [&](const State::Access& a, std::vector<std::string>* to, const char* geometry) {
-      to->push_back(Json(absl::StrCat(geometry, s.RefName(a.object))));
+      s.sets.ForEach(a.handles, [&](State::Ref r) { to->push_back(Json(absl::StrCat(geometry, s.RefName(r)))); });
     };
     for (uint32_t i = s.RecordOf(n).first_write; i != 0; i = s.writes.at(i).node_next) {
       const State::Access& w = s.writes.at(i);

@@ -156,6 +156,13 @@ bool AliasDb::State::HandlesMayBeSame(Ref a, Ref b, bool ignore_age) const {
   return false;
 }
 
+bool AliasDb::State::AnyMayBeSame(SetId a, SetId b, bool ignore_age) const {
+  bool any = false;
+  sets.ForEach(
+      a, [&](Ref r) { sets.ForEach(b, [&](Ref other) { any = any || HandlesMayBeSame(r, other, ignore_age); }); });
+  return any;
+}
+
 bool AliasDb::State::RefsMayAlias(Ref a, Ref b, bool ignore_age) {
   const Object &x = objects[ObjectOf(a)], &y = objects[ObjectOf(b)];
   const bool same_time = !ignore_age && !IsOld(a) && !IsOld(b);
@@ -215,27 +222,56 @@ bool AliasDb::State::SetsMayAlias(SetId a, SetId b, bool ignore_age) {
 
 bool AliasDb::State::AccessHits(const Access& w, Ref object, SetId storages, bool as_container, bool ignore_age) {
   if (((w.bits & kOfContainer) != 0) != as_container) return false;
-  bool meet = false;
-  if (SetPool::IsSingle(storages)) {
-    meet = StoragesMayOverlap(SetPool::SingleRef(storages), w.storage, ignore_age);
-  } else {
-    sets.ForEach(storages, [&](Ref s) { meet = meet || StoragesMayOverlap(s, w.storage, ignore_age); });
+  if (!AnyStoragesMayOverlap(storages, w.storages, ignore_age)) return false;
+  if (SetPool::IsSingle(w.handles)) return HandleHits(w, w.object(), object, as_container, ignore_age);
+  for (Ref r : sets.Refs(w.handles)) {
+    ++steps;
+    if (AnyStoragesMayOverlap(storages, as_container ? SetPool::Single(r) : Storages(r), ignore_age) &&
+        HandleHits(w, r, object, as_container, ignore_age)) {
+      return true;
+    }
   }
-  if (!meet) return false;
-  const Object &x = objects[ObjectOf(object)], &y = objects[ObjectOf(w.object)];
+  return false;
+}
+
+// Returns whether the access touches `object`'s bytes if it touches that handle, whose storage may be the object's.
+bool AliasDb::State::HandleHits(const Access& w, Ref touched_handle, Ref object, bool as_container, bool ignore_age) {
+  const uint32_t i = ObjectOf(object), j = ObjectOf(touched_handle);
   if (as_container) {
-    if (!x.container || !y.container) return false;
-    return ObjectOf(object) == ObjectOf(w.object) || TypesMeet(TypeOfObject(ObjectOf(object)), TypeOfAccess(w));
+    if (!objects[i].container || !objects[j].container) return false;
+    return i == j || TypesMeet(TypeOfObject(i), TypeOfAccess(w));
   }
-  if (!x.tensor || !y.tensor || IsEmpty(ObjectOf(object)) || IsEmpty(ObjectOf(w.object))) return false;
-  const bool same_time = !ignore_age && !IsOld(object) && !IsOld(w.object);
-  return object == w.object || CompareObjects(ObjectOf(object), ObjectOf(w.object), same_time) != Overlap::kDisjoint;
+  if (!objects[i].tensor || !objects[j].tensor || IsEmpty(i) || IsEmpty(j)) return false;
+  const bool same_time = !ignore_age && !IsOld(object) && !IsOld(touched_handle);
+  return object == touched_handle || CompareObjects(i, j, same_time) != Overlap::kDisjoint;
+}
+
+bool AliasDb::State::AnyStoragesMayOverlap(SetId a, SetId b, bool ignore_age) const {
+  if (a == 0 || b == 0) return false;
+  if (SetPool::IsSingle(a) && SetPool::IsSingle(b)) {
+    return StoragesMayOverlap(SetPool::SingleRef(a), SetPool::SingleRef(b), ignore_age);
+  }
+  if (sets.Size(a) > sets.Size(b)) std::swap(a, b);
+  bool meet = false;
+  sets.ForEach(a, [&](Ref r) {
+    if (meet) return;
+    const Object& o = objects[ObjectOf(r)];
+    const bool is_private =
+        (o.kind == Kind::kTensor || o.kind == Kind::kContainer) && !o.external && !o.escaped && o.group == 0;
+    if (is_private) {
+      // It overlaps nothing but itself.
+      meet = sets.Contains(b, r) || (ignore_age && sets.Contains(b, r ^ 1));
+    } else {
+      sets.ForEach(b, [&](Ref s) { meet = meet || StoragesMayOverlap(r, s, ignore_age); });
+    }
+  });
+  return meet;
 }
 
 const Type& AliasDb::State::TypeOfAccess(const Access& w) const {
   static const Type* const kAny = new Type();
   const Node& n = g.node(w.node);
-  if (w.arg >= n.inputs.size() || !sets.Contains(PointsTo(n.inputs[w.arg]), w.object)) return *kAny;
+  if (w.arg >= n.inputs.size() || !sets.Includes(PointsTo(n.inputs[w.arg]), w.handles)) return *kAny;
   return g.value(n.inputs[w.arg]).type;
 }
 
@@ -258,7 +294,7 @@ bool AliasDb::State::WritesTo(NodeId n, ValueId v) {
   const auto hits = [&](const Access& w) {
     ++steps;
     if (!(w.bits & kWrite)) return false;
-    if (looks.Tired(w.node)) return true;
+    if (looks.Tired(w.node, sets.Size(w.handles))) return true;
     const Access copy = w;
     return std::any_of(refs.begin(), refs.end(), [&](Ref r) { return AccessHitsValue(copy, v, r, true); });
   };
@@ -269,14 +305,10 @@ bool AliasDb::State::WritesTo(NodeId n, ValueId v) {
   const Node& node = g.node(n);
   if (node.blocks.empty()) return false;
   absl::InlinedVector<uint32_t, 4> lists;
-  const auto add = [&](uint32_t storage) {
-    const uint32_t list = ListOf(storage);
-    if (std::find(lists.begin(), lists.end(), list) == lists.end()) lists.push_back(list);
-  };
   for (Ref r : refs) {
     const Object& o = objects[ObjectOf(r)];
-    if (o.tensor) sets.ForEach(Storages(r), [&](Ref s) { add(ObjectOf(s)); });
-    if (o.container) add(ObjectOf(r));
+    if (o.tensor) sets.ForEach(Storages(r), [&](Ref s) { AddListsOf(ObjectOf(s), &lists); });
+    if (o.container) AddListsOf(ObjectOf(r), &lists);
   }
   for (uint32_t list : lists) {
     for (uint32_t i = writes.FirstAfter(list, n); i != 0; i = writes.Next(i)) {
@@ -639,14 +671,14 @@ std::vector<Writer> AliasDb::Writers(ValueId v, bool geometry_too) const {
     const State::Object o = s.objects[ObjectOf(r)];
     const State::SetId storages = o.tensor ? s.Storages(r) : SetPool::Single(r);
     absl::InlinedVector<uint32_t, 4> lists;
-    s.sets.ForEach(storages, [&](State::Ref x) { lists.push_back(s.ListOf(ObjectOf(x))); });
-    if (o.container) lists.push_back(s.ListOf(ObjectOf(r)));
+    s.sets.ForEach(storages, [&](State::Ref x) { s.AddListsOf(ObjectOf(x), &lists); });
+    if (o.container) s.AddListsOf(ObjectOf(r), &lists);
     for (uint32_t list : lists) {
       for (uint32_t i = s.writes.Head(list); i != 0; i = s.writes.Next(i)) {
         const State::Access w = s.writes.at(i);
         const bool data = w.bits & kWrite;
         if (!data && !geometry_too) continue;
-        if (data ? !s.AccessHitsValue(w, v, r, true) : !s.HandlesMayBeSame(r, w.object, true)) continue;
+        if (data ? !s.AccessHitsValue(w, v, r, true) : !s.AnyMayBeSame(SetPool::Single(r), w.handles, true)) continue;
         if (!nodes.insert(w.node).second) continue;
         Writer writer;
         writer.node = w.node;
@@ -670,7 +702,7 @@ NodeId AliasDb::LastWriterBefore(ValueId v, NodeId n) const {
     const State::Object o = s.objects[ObjectOf(r)];
     const State::SetId storages = o.tensor ? s.Storages(r) : SetPool::Single(r);
     absl::InlinedVector<uint32_t, 4> lists;
-    s.sets.ForEach(storages, [&](State::Ref x) { lists.push_back(s.ListOf(ObjectOf(x))); });
+    s.sets.ForEach(storages, [&](State::Ref x) { s.AddListsOf(ObjectOf(x), &lists); });
     for (uint32_t list : lists) {
       for (uint32_t i = s.writes.LastBefore(list, n); i != 0; i = s.writes.Prev(i)) {
         const State::Access w = s.writes.at(i);
@@ -678,7 +710,7 @@ NodeId AliasDb::LastWriterBefore(ValueId v, NodeId n) const {
         const NodeId x = s.AncestorIn(block, w.node);
         if (!x.valid()) break;
         if (best.valid() && s.g.node(x).order <= s.g.node(best).order) break;
-        if (looks.Tired(w.node) || s.AccessHitsValue(w, v, r, true)) best = x;
+        if (looks.Tired(w.node, s.sets.Size(w.handles)) || s.AccessHitsValue(w, v, r, true)) best = x;
       }
     }
   }
@@ -698,8 +730,19 @@ NodeId AliasDb::FirstWriterAfter(ValueId v, NodeId n) const {
   State& s = Flushed();
   if (!OwnsItsMemory(v)) return NodeId();
   const uint32_t list = s.ListOf(ObjectOf(SetPool::SingleRef(s.PointsTo(v))));
-  const uint32_t i = s.writes.FirstAfter(list, n);
-  return i != 0 ? s.writes.at(i).node : NodeId();
+  const uint32_t first = s.writes.FirstAfter(list, n);
+  const NodeId found = first != 0 ? s.writes.at(first).node : NodeId();
+  const uint32_t of_sets = s.SetListOf(list);
+  if (of_sets == 0) return found;
+  // Those to many come before it, if at all.
+  alias_internal::Looks looks;
+  for (uint32_t i = s.writes.FirstAfter(of_sets, n); i != 0; i = s.writes.Next(i)) {
+    const State::Access& w = s.writes.at(i);
+    if (found.valid() && !s.tree.IsBefore(w.node, found)) break;
+    ++s.steps;
+    if (looks.Tired(w.node, 1) || s.AnyStoragesMayOverlap(s.PointsTo(v), w.storages, true)) return w.node;
+  }
+  return found;
 }
 
 std::vector<NodeId> AliasDb::ReadersAfter(ValueId v, NodeId n) const {
@@ -711,7 +754,7 @@ std::vector<NodeId> AliasDb::ReadersAfter(ValueId v, NodeId n) const {
     const State::Object o = s.objects[ObjectOf(r)];
     const State::SetId storages = o.tensor ? s.Storages(r) : SetPool::Single(r);
     absl::InlinedVector<uint32_t, 4> lists;
-    s.sets.ForEach(storages, [&](State::Ref x) { lists.push_back(s.ListOf(ObjectOf(x))); });
+    s.sets.ForEach(storages, [&](State::Ref x) { s.AddListsOf(ObjectOf(x), &lists); });
     for (uint32_t list : lists) {
       for (uint32_t i = s.reads.FirstAfter(State::ReadList(list, false), n); i != 0; i = s.reads.Next(i)) {
         const State::Access w = s.reads.at(i);

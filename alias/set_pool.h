@@ -58,6 +58,17 @@ class SetPool {
     steps_ += e.size;
     for (uint32_t i = 0; i < e.size; ++i) f(pool_[e.begin + i]);
   }
+  // Returns the set of those members that pass the test.
+  template <typename F>
+  SetId Filter(SetId s, const F& test) {
+    if (s == 0) return 0;
+    if (IsSingle(s)) return test(SingleRef(s)) ? s : 0;
+    absl::InlinedVector<Ref, 40> passing;
+    ForEach(s, [&](Ref r) {
+      if (test(r)) passing.push_back(r);
+    });
+    return passing.size() == Size(s) ? s : Make(absl::MakeSpan(passing));
+  }
   bool Contains(SetId s, Ref r) const;
   // Returns whether some ref of both sets passes the test.
   template <typename F>

@@ -2,6 +2,7 @@
 #ifndef SMELT_ALIAS_STATE_H_
 #define SMELT_ALIAS_STATE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -84,7 +85,7 @@ struct Object {
 };
 
 struct NodeRecord {
-  enum Flags : uint8_t {
+  enum Flags : uint16_t {
     kEvaluated = 1,
     kQueued = 2,
     kEscapes = 4,
@@ -92,7 +93,8 @@ struct NodeRecord {
     kStores = 16,
     kMovesStorage = 32,
     kInputsChanged = 64,
-    kWide = 128,  // it has many arguments or results: what changes among them is noted one by one
+    kWide = 128,        // it has many arguments or results: what changes among them is noted one by one
+    kUnrecorded = 256,  // its accesses are not recorded yet: see State::unrecorded
   };
   static constexpr size_t kMany = 32;
   uint32_t generation = 0;
@@ -101,7 +103,7 @@ struct NodeRecord {
   // edited.
   uint32_t position = 0;
   uint32_t first_write = 0, first_read = 0;
-  uint8_t flags = 0;
+  uint16_t flags = 0;
   uint8_t turns = 0;  // evaluations in this Propagate
 };
 
@@ -170,16 +172,17 @@ struct SetSummary {
 // A query looks at so many writes of a location that do not touch its subject, and compares so many pairs of handles.
 // Beyond that it answers "may".
 constexpr size_t kManyPairs = 256;
-constexpr int kManyComparisons = 128;  // of views and their arguments
+constexpr int kManyComparisons = 64;  // of views and their arguments
 class Looks {
  public:
-  // Counts a write of n that was looked at in vain. Returns whether it was one too many. A call of unknown code may
-  // write very much of one location.
-  bool Tired(NodeId n) {
+  // Counts a write of n, to one of so many handles, that was looked at in vain. Returns whether it was one too many. A
+  // call of unknown code may write very much of one location.
+  bool Tired(NodeId n, size_t handles) {
     constexpr int kManyNodes = 64, kManyWrites = 1024;
     nodes_ += n != last_ ? 1 : 0;
     last_ = n;
-    return nodes_ > kManyNodes || ++writes_ > kManyWrites;
+    writes_ += static_cast<int>(handles);
+    return nodes_ > kManyNodes || writes_ > kManyWrites;
   }
 
  private:
@@ -191,6 +194,10 @@ class Looks {
 // than edits have paid for, each a few, and building the first ones: see AliasDb::State::credit. Below 0 nothing is
 // paid for at first, so that tests with small graphs see what happens then.
 inline int64_t solved_at_once = 256;
+
+// An access to one of so many pairs of a handle and a storage is a record for each. An access to more is one record: see
+// AliasDb::State::set_lists. 1 in tests, so that graphs with small sets have such records too.
+inline size_t few_pairs = 8;
 
 // Names for the pictures and the explanations (names.cc).
 const char* KindName(ObjectKind k);
@@ -276,8 +283,24 @@ struct AliasDb::State {
   int64_t summarised = 0, rebuilds = 0, evaluations = 0;
 
   alias_internal::AccessIndex writes, reads;
+  // An access to one of many handles in one of many storages is recorded once. Storages that share such an access share
+  // a list for them (kSetList | k), beside their lists of accesses to few.
+  mutable std::vector<uint32_t> set_lists;  // k -> the one that it has joined, or itself
+  absl::flat_hash_map<uint32_t, uint32_t, alias_internal::InOrder> set_list_of;  // list of a storage -> k
+  absl::flat_hash_map<SetId, uint32_t> list_of_storages;                         // sets that have had an access -> k
+  struct AllStoragesOf {
+    uint64_t epoch = 0;
+    SetId storages = 0;
+  };
+  absl::flat_hash_map<SetId, AllStoragesOf> all_storages;  // valid if of this epoch
+  uint64_t storage_epoch = 1;
   bool reads_active = false;
-  bool any_async = false;  // some write is a fork's
+  // While building, only the last evaluation of a node decides what it accesses. So nodes in loops, and those that are
+  // evaluated again, have their accesses recorded at the end, in the order of the text.
+  std::vector<NodeId> unrecorded;
+  bool deferring = false;        // until then
+  bool defers_accesses = false;  // of the node at hand
+  bool any_async = false;        // some write is a fork's
 
   // --- pending work ---
   std::vector<NodeId> queue;
@@ -415,6 +438,9 @@ struct AliasDb::State {
   void EvaluateConstruct(NodeId n, const Node& node, bool first, bool inputs_changed);
   void EvaluateElements(NodeId n, const Node& node, const OpEffects& op, bool first);
   void EvaluateConstantChunk(NodeId n, const Node& node, const OpEffects& op, bool first);
+  void AddAccessesOfWait(NodeId n, const Node& node, const OpEffects& op);
+  void RecordAccessesOf(NodeId n);
+  void RecordUnrecorded();
   void EvaluateWait(NodeId n, const Node& node, const OpEffects& op, bool first);
   void EvaluateFork(NodeId n, const Node& node, bool first, bool inputs_changed);
   void EvaluateIf(NodeId n, const Node& node, bool is_cond, bool first);
@@ -433,9 +459,10 @@ struct AliasDb::State {
   void SolveCopies(NodeId loop);  // of an outermost loop, while sets only grow
   void SetParam(NodeId n, BlockId b, size_t i, SetId s, bool first);
   SetId ResultOf(BlockId b, size_t i);  // none: 0
-  void CountGeometryWriter(NodeId n, uint8_t had);
+  void CountGeometryWriter(NodeId n, uint16_t had);
   void Forget(NodeId n, NodeRecord& r, bool push);  // its accesses and stores; push: who reads the containers
   void AddGeometryChange(uint32_t object, NodeId n);
+  void AddGeometryChanges(SetId handles, NodeId n);
   void DropGeometryChange(uint32_t key, NodeId n);  // key: of a handle, or kUnknown
   void ForgetAccesses(NodeRecord& r);
   void ForgetStores(NodeId n, NodeRecord& r, bool push);
@@ -457,6 +484,12 @@ struct AliasDb::State {
   int32_t SlotRead(NodeId n, const Node& node, const ResultEffects& r, SetId p);
   void AddAccesses(NodeId n, absl::Span<const ValueId> inputs, const OpEffects& e, uint8_t extra_bits);
   void AddAccess(NodeId n, Ref object, Ref storage, uint8_t bits, size_t arg);
+  // The same for one of the handles, in whichever of its storages.
+  void AddAccessesTo(NodeId n, SetId handles, uint8_t bits, size_t arg);
+  uint32_t RecordAccess(uint32_t list, Access a);
+  SetId TensorsOf(SetId s);
+  SetId ContainersOf(SetId s);
+  SetId AllStorages(SetId handles);  // all of them, however many
   void AddStores(NodeId n, const Node& node, const OpEffects& e);
   bool CommitStores(NodeId n, absl::Span<const std::pair<uint32_t, alias_internal::Store>> had);  // whether others
   void ExternalContentsChange();
@@ -525,12 +558,39 @@ struct AliasDb::State {
                NodeId b) const;  // 1: a before b; 0: b not after a (or neither); within one run of their common block
   bool MayComeBefore(NodeId a, NodeId b, Ref holder);
   uint32_t ListOf(uint32_t storage) const;
-  // In `reads` each location has two lists: only few accesses conflict with reads of geometry alone.
-  static uint32_t ReadList(uint32_t list, bool geometry_only) { return 2 * list + (geometry_only ? 1 : 0); }
-  void MoveReads(uint32_t from, uint32_t to) {
-    for (bool geometry_only : {false, true}) {
-      reads.MoveList(ReadList(from, geometry_only), ReadList(to, geometry_only));
+  uint32_t SetListOf(uint32_t list) const;  // the list of accesses to many that goes with a storage's list; 0: none
+  uint32_t FindSetList(uint32_t k) const;
+  uint32_t SetListFor(SetId storages);  // which share it from now on
+  uint32_t JoinSetLists(uint32_t a, uint32_t b);
+  void MoveAccesses(uint32_t from, uint32_t to);  // of a storage's list, and those to many
+  void MoveList(uint32_t from, uint32_t to);
+  // Appends the lists that hold the accesses to a storage, each once.
+  template <typename Lists>
+  void AddListsOf(uint32_t storage, Lists* lists) const {
+    const uint32_t list = ListOf(storage);
+    if (std::find(lists->begin(), lists->end(), list) != lists->end()) return;
+    lists->push_back(list);
+    const uint32_t of_sets = SetListOf(list);
+    if (of_sets != 0 && std::find(lists->begin(), lists->end(), of_sets) == lists->end()) lists->push_back(of_sets);
+  }
+  // Calls f for each handle of an access and each storage in which it is touched.
+  template <typename F>
+  void ForEachPair(const Access& a, const F& f) {
+    for (Ref r : sets.Refs(a.handles)) {
+      const bool of_container = (a.bits & alias_internal::kOfContainer) != 0;
+      const SetId storages = alias_internal::SetPool::IsSingle(a.handles) ? a.storages
+                             : of_container                               ? alias_internal::SetPool::Single(r)
+                                                                          : Storages(r);
+      for (Ref s : sets.Refs(storages)) f(r, s);
     }
+  }
+  // In `reads` each list is two: only few accesses conflict with reads of geometry alone.
+  static uint32_t ReadList(uint32_t list, bool geometry_only) {
+    const uint32_t of_sets = list & alias_internal::kSetList;
+    return of_sets | (2 * (list & ~alias_internal::kSetList) + (geometry_only ? 1 : 0));
+  }
+  static uint32_t ListOfReads(uint32_t read_list) {
+    return (read_list & alias_internal::kSetList) | (read_list & ~alias_internal::kSetList) / 2;
   }
   // The handles of one list of pieces are distinguished by index only if the index is known: a change of one's geometry
   // or storage counts for all.
@@ -555,11 +615,14 @@ struct AliasDb::State {
   bool FindNothing(ValueId v);
   bool StoragesMayOverlap(Ref a, Ref b, bool ignore_age) const;
   bool HandlesMayBeSame(Ref a, Ref b, bool ignore_age) const;
+  bool AnyMayBeSame(SetId a, SetId b, bool ignore_age) const;  // any handle of the one and any of the other
   bool RefsMayAlias(Ref a, Ref b, bool ignore_age);
   bool SetsMayAlias(SetId a, SetId b, bool ignore_age);
+  bool AnyStoragesMayOverlap(SetId a, SetId b, bool ignore_age) const;  // any of the one and any of the other
   // Returns whether the access touches `object`'s bytes (as_container: the list, dictionary or object itself).
   bool AccessHits(const Access& w, Ref object, SetId storages, bool as_container, bool ignore_age);
-  // As above, for a value that may be the object: its type decides, too.
+  bool HandleHits(const Access& w, Ref touched_handle, Ref object, bool as_container, bool ignore_age);
+  // As AccessHits, for a value that may be the object: its type decides, too.
   bool AccessHitsValue(const Access& w, ValueId v, Ref object, bool ignore_age);
   const Type& TypeOfAccess(const Access& w) const;  // of the argument by which it happens
   // --- has_writers (written.cc) ---
@@ -613,6 +676,12 @@ struct AliasDb::State {
   // --- positions (positions.cc) ---
   std::optional<Expr> IntOf(ValueId v);
   std::optional<Expr> IntOf(ValueId v, int depth, int* left);
+  std::optional<Expr> IntOfNode(ValueId v, int depth, int* left);
+  struct PlusConstant {
+    ValueId value;
+    int64_t constant;
+  };
+  std::optional<PlusConstant> PartsOfSum(ValueId v) const;  // if it is the sum of a value and a constant
   std::optional<std::vector<Expr>> IntsOf(ValueId v);
   std::optional<Expr> PositionOf(const Expr& bound, int64_t key, const alias_internal::Geom& base, uint32_t object,
                                  NodeId n);
@@ -636,7 +705,7 @@ struct AliasDb::State {
     absl::flat_hash_set<uint32_t> seen;                // nodes, by index
     absl::flat_hash_map<uint64_t, uint64_t> all_seen;  // list of accesses -> from which node on, by its order
     bool to_listed = false;
-    absl::flat_hash_map<uint32_t, std::vector<Access>> of_to;  // by location: what `to` does, once it is listed
+    absl::flat_hash_map<uint32_t, std::vector<Access>> of_to;  // by list: what `to` does, once it is listed
     bool only_first = false;                                   // one node other than `to` is enough
     int64_t left = INT64_MAX;                                  // steps that it may still take
     bool IsExhausted() const { return left < 0; }
@@ -653,6 +722,11 @@ struct AliasDb::State {
   void Neighbours(NodeId n, NodeId limit, bool forward, bool want_why, Search* search, std::vector<Edge>* out);
   void AccessesOf(NodeId n, Search* search, absl::InlinedVector<NodeId, 8>* inside,
                   absl::InlinedVector<Access, 8>* out);
+  void AddListsToLookAt(Search* search, absl::InlinedVector<Access, 8>* accesses);
+  Kind KindOf(const Access& a) const {  // of its storage; of many, they are memory
+    return a.IsOfOne() ? objects[alias_internal::ObjectOf(a.storage())].kind : Kind::kTensor;
+  }
+  bool AnyHits(const Access& w, const Access& a, bool as_container, bool ignore_age);
   bool Path(NodeId from, NodeId to, bool forward, bool skip_direct, std::string* why);
   std::vector<NodeId> Moving(NodeId n, NodeId limit, bool forward);
   bool MovesAlone(NodeId n, NodeId limit, bool forward);

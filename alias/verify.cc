@@ -61,16 +61,19 @@ std::vector<std::string> AliasDb::State::NamesToCompare(SetId set) const {
 std::vector<std::string> AliasDb::State::WritesToCompare(NodeId n) {
   std::vector<std::string> out;
   for (uint32_t i = RecordOf(n).first_write; i != 0; i = writes.at(i).node_next) {
-    const Access& w = writes.at(i);
+    const Access w = writes.at(i);
     const auto has = [&](Ref any) {
       for (uint32_t k = RecordOf(n).first_write; k != 0; k = writes.at(k).node_next) {
-        if (writes.at(k).object == any && writes.at(k).bits == w.bits) return true;
+        if (sets.Contains(writes.at(k).handles, any) && writes.at(k).bits == w.bits) return true;
       }
       return false;
     };
-    if (IsSaidByAny(*this, w.object, has)) continue;
-    out.push_back(absl::StrCat(static_cast<int>(w.bits), " ", RefName(w.object), " in ", RefName(w.storage)));
-    if (w.list != ListOf(ObjectOf(w.storage))) out.push_back("in the wrong list");
+    ForEachPair(w, [&](Ref handle, Ref storage) {
+      if (IsSaidByAny(*this, handle, has)) return;
+      out.push_back(absl::StrCat(static_cast<int>(w.bits), " ", RefName(handle), " in ", RefName(storage)));
+      const uint32_t list = ListOf(ObjectOf(storage));
+      if (w.list != (w.IsOfOne() ? list : SetListOf(list))) out.push_back("in the wrong list");
+    });
   }
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());

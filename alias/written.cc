@@ -12,6 +12,7 @@ using alias_internal::Geom;
 using alias_internal::IsOld;
 using alias_internal::kAsync;
 using alias_internal::kOfContainer;
+using alias_internal::kSetList;
 using alias_internal::kWrite;
 using alias_internal::MakeRef;
 using alias_internal::Object;
@@ -44,8 +45,9 @@ const alias_internal::WriteSpans* AliasDb::State::SpansOf(uint32_t list) {
   // Returns the interval that the write covers, if it is of one dimension; the first such write decides which.
   const auto span_of = [&](uint32_t record) -> std::optional<WriteSpans::Span> {
     const Access& w = writes.at(record);
-    if ((w.bits & kOfContainer) || !objects[ObjectOf(w.object)].tensor) return std::nullopt;
-    const Geom& geom = GeomOf(ObjectOf(w.object));
+    const uint32_t handle = ObjectOf(w.object());
+    if ((w.bits & kOfContainer) || !objects[handle].tensor) return std::nullopt;
+    const Geom& geom = GeomOf(handle);
     if (geom.space == 0 || !geom.space_injective || geom.space_varies || geom.fixed.empty()) return std::nullopt;
     if (out.space == 0) {
       out.space = geom.space;
@@ -120,13 +122,16 @@ const SetSummary& AliasDb::State::SummaryOfSet(SetId set) {
   sets.ForEach(set, [&](Ref r) {
     s.plain = s.plain && IsPlain(r);
     if (!s.plain) return;
-    const uint32_t list = ListOf(ObjectOf(r));
-    const uint32_t tail = writes.Tail(list);
-    if (tail == 0) return;
-    const uint32_t head = writes.Size(list) == 1 ? tail : writes.Head(list);
-    const bool known = writes.at(head).position != 0 && writes.at(tail).position != 0;
-    s.first_write = std::min(s.first_write, known ? writes.at(head).position : 0);
-    s.last_write = std::max(s.last_write, known ? writes.at(tail).position : UINT32_MAX);
+    absl::InlinedVector<uint32_t, 2> lists;
+    AddListsOf(ObjectOf(r), &lists);
+    for (uint32_t list : lists) {
+      const uint32_t tail = writes.Tail(list);
+      if (tail == 0) continue;
+      const uint32_t head = writes.Size(list) == 1 ? tail : writes.Head(list);
+      const bool known = writes.at(head).position != 0 && writes.at(tail).position != 0;
+      s.first_write = std::min(s.first_write, known ? writes.at(head).position : 0);
+      s.last_write = std::max(s.last_write, known ? writes.at(tail).position : UINT32_MAX);
+    }
   });
   return s;
 }
@@ -181,7 +186,8 @@ class WriteSearch {
   // Returns whether so many writes were looked at in vain that the answer is "may".
   bool Tired(uint32_t write) {
     ++s_.steps;
-    tired_ = tired_ || looks_.Tired(s_.writes.at(write).node);
+    const Access& w = s_.writes.at(write);
+    tired_ = tired_ || looks_.Tired(w.node, s_.sets.Size(w.handles));
     return tired_;
   }
   bool IsHitInScope(uint32_t write, Ref r) { return PlaceOf(s_.writes.at(write)) == Place::kIn && IsHit(write, r); }
@@ -199,7 +205,7 @@ class WriteSearch {
     bool found = false;
     s_.sets.ForEach(points_to_, [&](Ref r) {
       const uint32_t recent = s_.objects[ObjectOf(r)].recent_write;
-      found = found || (recent != 0 && s_.writes.at(recent).object == r && IsHitInScope(recent, r));
+      found = found || (recent != 0 && s_.sets.Contains(s_.writes.at(recent).handles, r) && IsHitInScope(recent, r));
     });
     if (found || !SetPool::IsSingle(points_to_)) return found;
     const Ref r = SetPool::SingleRef(points_to_);
@@ -214,16 +220,13 @@ class WriteSearch {
     if (o.tensor && !o.container && s_.IsEmpty(ObjectOf(r))) return false;
     const bool only_tensor = o.tensor && !o.container;
     absl::InlinedVector<uint32_t, 4> lists;
-    const auto add_list = [&](Ref storage) {
-      const uint32_t list = s_.ListOf(ObjectOf(storage));
-      if (std::find(lists.begin(), lists.end(), list) == lists.end()) lists.push_back(list);
-    };
+    const auto add_list = [&](Ref storage) { s_.AddListsOf(ObjectOf(storage), &lists); };
     s_.sets.ForEach(o.tensor ? s_.Storages(r) : SetPool::Single(r), add_list);
     if (o.container) add_list(r);
     for (uint32_t list : lists) {
       if (s_.writes.Tail(list) == 0) continue;
       std::optional<bool> found;
-      if (only_tensor && s_.writes.Size(list) > kLongList) {
+      if (only_tensor && !(list & kSetList) && s_.writes.Size(list) > kLongList) {
         // The pieces are sorted once a walk from the end has not decided the answer, and from then on.
         const auto known = s_.write_spans.find(list);
         if (known == s_.write_spans.end() || known->second.version != s_.writes.Version(list)) {
@@ -313,9 +316,9 @@ bool AliasDb::State::Written(ValueId v, bool in_scope_only) {
   if (SetPool::IsSingle(p)) {
     // Most values are one tensor in one storage that nothing writes. Then the graph need not be read.
     const Object& o = objects[ObjectOf(SetPool::SingleRef(p))];
-    if (!o.container && SetPool::IsSingle(o.storage) &&
-        writes.Tail(ListOf(ObjectOf(SetPool::SingleRef(o.storage)))) == 0) {
-      return false;
+    if (!o.container && SetPool::IsSingle(o.storage)) {
+      const uint32_t list = ListOf(ObjectOf(SetPool::SingleRef(o.storage)));
+      if (writes.Tail(list) == 0 && SetListOf(list) == 0) return false;
     }
   }
   return WriteSearch(*this, v, p, in_scope_only).Find();

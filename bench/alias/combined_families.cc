@@ -256,6 +256,34 @@ std::unique_ptr<Graph> WritesOfJoins(int64_t nodes) {
   return b.Return(b.x);
 }
 
+// The same through views of them. Reads of the views take part, too.
+std::unique_ptr<Graph> WritesOfViewsOfJoins(int64_t nodes) {
+  constexpr int kMany = 24;
+  Builder b;
+  while (b.g->num_nodes() < nodes) {
+    Values all, views;
+    for (int i = 0; i < kMany; ++i) all.push_back(b.Relu(b.x));
+    const ValueId any = AnyOf(b, all);
+    for (int i = 0; i < kMany; ++i) views.push_back(b.Op("aten::t", {any}));
+    const ValueId any_view = AnyOf(b, views);
+    for (int i = 0; i < 10 * kMany; ++i) b.AddInPlace(any_view, any_view);
+  }
+  return b.Return(b.x);
+}
+
+// Writes of values that may be any of many tensors: each of other ones, which overlap those of the one before.
+std::unique_ptr<Graph> WritesOfWindowsOfTensors(int64_t nodes) {
+  constexpr size_t kMany = 12;
+  Builder b;
+  Values all;
+  while (b.g->num_nodes() < nodes) {
+    all.push_back(b.Relu(b.x));
+    if (all.size() < kMany) continue;
+    b.AddInPlace(AnyOf(b, Values(all.end() - kMany, all.end())), b.y);
+  }
+  return b.Return(b.x);
+}
+
 // Each call takes many values, and returns one of them for the next.
 std::unique_ptr<Graph> CallsWithManyArguments(int64_t nodes) {
   constexpr int kMany = 16;
@@ -290,6 +318,8 @@ std::vector<Family> CombinedFamilies() {
       {"geometry_changes_in_loops", GeometryChangesInLoops},
       {"groups_between_writes", GroupsBetweenWrites},
       {"writes_of_joins", WritesOfJoins},
+      {"writes_of_views_of_joins", WritesOfViewsOfJoins},
+      {"writes_of_windows_of_tensors", WritesOfWindowsOfTensors},
       {"calls_with_many_arguments", CallsWithManyArguments},
   };
 }
