@@ -1,9 +1,14 @@
 // Disassembles objects and images for AArch64; nothing here runs them.
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
@@ -22,10 +27,12 @@
 #include "llvm/Support/raw_ostream.h"
 #include "smelt/codegen/compiler.h"
 #include "smelt/codegen/kernel_testing.h"
+#include "smelt/codegen/target.h"
 
 namespace smelt {
 namespace {
 
+using testing::AllOf;
 using testing::AnyOf;
 using testing::Contains;
 using testing::HasSubstr;
@@ -34,7 +41,8 @@ using testing::StartsWith;
 
 class Disassembler {
  public:
-  Disassembler() {
+  // For code of the target: an instruction that it does not require is invalid.
+  explicit Disassembler(Target level = Target::kAArch64) {
     LLVMInitializeAArch64TargetInfo();
     LLVMInitializeAArch64TargetMC();
     LLVMInitializeAArch64Disassembler();
@@ -45,7 +53,9 @@ class Disassembler {
     info_.reset(target->createMCAsmInfo(*registers_, triple_, options));
     instructions_.reset(target->createMCInstrInfo());
     // Exactly the features that the target requires.
-    features_.reset(target->createMCSubtargetInfo(triple_, "generic", "+neon,+fp-armv8"));
+    std::string features = "+neon,+fp-armv8";
+    for (const std::string& feature : RequiredFeatures(level)) absl::StrAppend(&features, ",+", feature);
+    features_.reset(target->createMCSubtargetInfo(triple_, "generic", features));
     context_ = std::make_unique<llvm::MCContext>(triple_, info_.get(), registers_.get(), features_.get());
     disassembler_.reset(target->createMCDisassembler(*features_, *context_));
     printer_.reset(
@@ -80,18 +90,70 @@ class Disassembler {
   std::unique_ptr<llvm::MCInstPrinter> printer_;
 };
 
-Image ImageOf(const KernelSpec& spec) {
-  absl::StatusOr<KernelObject> object = CompileKernel(spec, Target::kAArch64);
+Image ImageOf(const KernelSpec& spec, Target target = Target::kAArch64) {
+  absl::StatusOr<KernelObject> object = CompileKernel(spec, target);
   EXPECT_TRUE(object.ok()) << object.status();
   if (!object.ok()) return {};
   absl::StatusOr<Image> image = LinkImage({&*object});
   EXPECT_TRUE(image.ok()) << image.status();
   return image.ok() ? *std::move(image) : Image();
 }
-std::vector<std::string> LinesOf(const Image& image) {
+std::vector<std::string> LinesOf(const Image& image, Target target = Target::kAArch64) {
   const Image::Entry& e = image.entries[0];
-  return Disassembler().Lines(absl::string_view(image.bytes).substr(e.offset, e.size), e.offset);
+  return Disassembler(target).Lines(absl::string_view(image.bytes).substr(e.offset, e.size), e.offset);
 }
+
+// Returns the lines of the loop, without one inside of it, that has the most instructions on whole vectors: from the
+// target of a branch back to that branch.
+std::vector<std::string> HotLoop(const std::vector<std::string>& lines) {
+  std::vector<std::string> hottest;
+  ptrdiff_t most = 0;
+  ptrdiff_t inner_first = -1;  // the latest loop's first line
+  for (ptrdiff_t last = 0; last < std::ssize(lines); ++last) {
+    const size_t hash = lines[last].rfind('#');
+    int64_t bytes;
+    if (!absl::StartsWith(absl::StripLeadingAsciiWhitespace(lines[last]), "b.") || hash == std::string::npos ||
+        !absl::SimpleAtoi(absl::string_view(lines[last]).substr(hash + 1), &bytes) || bytes >= 0) {
+      continue;
+    }
+    const ptrdiff_t first = last + bytes / 4;
+    const bool is_innermost = first > inner_first;
+    inner_first = first;
+    if (first < 0 || !is_innermost) continue;
+    const std::vector<std::string> loop(lines.begin() + first, lines.begin() + last + 1);
+    const ptrdiff_t vectors = std::count_if(loop.begin(), loop.end(), [](const std::string& line) {
+      return absl::StrContains(line, ".4s") || absl::StrContains(line, ".4h") || absl::StrContains(line, ".16b");
+    });
+    if (vectors <= most) continue;
+    most = vectors;
+    hottest = loop;
+  }
+  return hottest;
+}
+
+constexpr char kSoftmax[] = R"(
+kernel parallel=1 reduction=1 vector=1 sequential=0
+param float32 r [any,unit] alias=-1
+param float32 rw [any,unit] alias=-1
+%0 = const float32 1
+%1 = load.p0 float32
+%2 = reduce.max float32 %1
+%3 = load.p0 float32
+%4 = sub float32 %3 %2
+%5 = exp float32 %4
+%6 = reduce.sum float32 %5
+%7 = store.p1 float32 %5
+%8 = div float32 %0 %6
+%9 = load.p1 float32
+%10 = mul float32 %8 %9
+%11 = store.p1 float32 %10
+outer 0
+inner 1 2
+inner 3 4 5 6 7
+outer 8
+inner 9 10 11
+)";
+
 TEST(AArch64Test, AProductAndASumAreVectorInstructionsThatAreNotContracted) {
   const std::vector<std::string> lines = LinesOf(ImageOf(ParseOrDie(R"(
 kernel parallel=1 reduction=0 vector=0 sequential=0
@@ -110,6 +172,111 @@ outer 0 1 2 3 4
   EXPECT_THAT(lines, Not(Contains(HasSubstr("fmla"))));
   EXPECT_THAT(lines, Not(Contains(HasSubstr("fmadd"))));
   EXPECT_THAT(lines, Contains(HasSubstr("ret")));
+}
+
+TEST(AArch64Test, AMaximumIsOneInstruction) {
+  const std::vector<std::string> loop = HotLoop(LinesOf(ImageOf(ParseOrDie(R"(
+kernel parallel=1 reduction=1 vector=1 sequential=0
+param float32 r [any,unit] alias=0
+param float32 w [unit,zero] alias=1
+%0 = load.p0 float32
+%1 = reduce.max float32 %0
+%2 = store.p1 float32 %1
+inner 0 1
+outer 2
+)"))));
+  EXPECT_THAT(loop, Contains(HasSubstr("fmax")));
+  EXPECT_THAT(loop, Not(Contains(HasSubstr("fcmgt"))));
+  EXPECT_THAT(loop, Not(Contains(HasSubstr("bit"))));
+}
+
+TEST(AArch64Test, TheConstantsOfAFunctionAreLoadedOutsideOfTheLoop) {
+  const std::vector<std::string> loop = HotLoop(LinesOf(ImageOf(ParseOrDie(kSoftmax))));
+  EXPECT_THAT(loop, Contains(HasSubstr("fmla")));
+  EXPECT_THAT(loop, Not(Contains(HasSubstr("dup"))));
+  EXPECT_THAT(loop, Not(Contains(HasSubstr("adrp"))));
+  EXPECT_THAT(loop, Not(Contains(HasSubstr("movk"))));
+}
+
+TEST(AArch64Test, TheEndOfARowIsReadAndWrittenInWords) {
+  const std::vector<std::string> lines = LinesOf(ImageOf(ParseOrDie(kSoftmax)));
+  EXPECT_THAT(lines, Not(Contains(HasSubstr("ldr s"))));
+  EXPECT_THAT(lines, Not(Contains(HasSubstr("str s"))));
+}
+
+constexpr char kHalves[] = R"(
+kernel parallel=1 reduction=0 vector=0 sequential=0
+param float16 r [unit] alias=-1
+param float16 r [unit] alias=-1
+param float16 w [unit] alias=-1
+%0 = load.p0 float16
+%1 = cast float32 %0
+%2 = load.p1 float16
+%3 = cast float32 %2
+%4 = mul float32 %1 %3
+%5 = cast float16 %4
+%6 = cast float32 %5
+%7 = const float32 0
+%8 = max float32 %6 %7
+%9 = cast float16 %8
+%10 = store.p2 float16 %9
+outer 0 1 2 3 4 5 6 7 8 9 10
+)";
+
+TEST(AArch64Test, FromArmV8_2OnOneOperationOnFloat16IsOneInstruction) {
+  const std::vector<std::string> lines = LinesOf(ImageOf(ParseOrDie(kHalves), Target::kArmV8_2), Target::kArmV8_2);
+  EXPECT_THAT(lines, Not(Contains("?")));
+  EXPECT_THAT(lines, Contains(AllOf(HasSubstr("fmul"), HasSubstr("4h"))));
+  EXPECT_THAT(lines, Not(Contains(HasSubstr("fcvt"))));
+}
+
+// Their bits do not depend on whether a machine computes float16 by itself.
+TEST(AArch64Test, BelowArmV8_2Float16IsComputedInFloat32) {
+  const std::vector<std::string> lines = LinesOf(ImageOf(ParseOrDie(kHalves)));
+  EXPECT_THAT(lines, Contains(HasSubstr("fcvtl")));
+  EXPECT_THAT(lines, Contains(HasSubstr("fcvtn")));
+}
+
+// A sum of float32 that is rounded to float16 later has more bits in between.
+TEST(AArch64Test, Float32StaysFloat32BetweenOperations) {
+  const std::vector<std::string> lines = LinesOf(ImageOf(ParseOrDie(R"(
+kernel parallel=1 reduction=0 vector=0 sequential=0
+param float16 r [unit] alias=-1
+param float16 w [unit] alias=-1
+%0 = load.p0 float16
+%1 = cast float32 %0
+%2 = mul float32 %1 %1
+%3 = add float32 %2 %1
+%4 = cast float16 %3
+%5 = store.p1 float16 %4
+outer 0 1 2 3 4 5
+)"),
+                                                         Target::kArmV8_2),
+                                                 Target::kArmV8_2);
+  EXPECT_THAT(lines, Contains(AllOf(HasSubstr("fmul"), HasSubstr("4s"))));
+  EXPECT_THAT(lines, Contains(AllOf(HasSubstr("fadd"), HasSubstr("4s"))));
+}
+
+TEST(AArch64Test, ArmV8_6RoundsToBFloat16ByAnInstructionAndJoinsPairsByAnother) {
+  const std::vector<std::string> loop = HotLoop(LinesOf(ImageOf(ParseOrDie(R"(
+kernel parallel=1 reduction=0 vector=0 sequential=0
+param bfloat16 r [unit] alias=-1
+param bfloat16 r [unit] alias=-1
+param bfloat16 w [unit] alias=-1
+%0 = load.p0 bfloat16
+%1 = cast float32 %0
+%2 = load.p1 bfloat16
+%3 = cast float32 %2
+%4 = add float32 %1 %3
+%5 = cast bfloat16 %4
+%6 = store.p2 bfloat16 %5
+outer 0 1 2 3 4 5 6
+)"),
+                                                                Target::kArmV8_6),
+                                                        Target::kArmV8_6));
+  EXPECT_THAT(loop, Contains(HasSubstr("bfcvtn")));
+  EXPECT_THAT(loop, Contains(HasSubstr("zip1")));
+  EXPECT_THAT(loop, Not(Contains(HasSubstr("orr"))));
 }
 
 TEST(AArch64Test, HalvesAreConvertedByTheMachine) {

@@ -9,6 +9,10 @@ struct CpuFeatures {
   bool fma = false;
   bool f16c = false;  // float16 is converted by an instruction
   bool bf16 = false;  // float32 is rounded to bfloat16 by an instruction
+  bool fp16 = false;  // float16 is added, multiplied, ... by instructions
+  // AArch64: there are 32 registers of 128 bits, constants come from registers alone, and the minimum and the maximum of
+  // NaN and a number are NaN.
+  bool neon = false;
   bool avx2 = false;
   bool avx512 = false;        // F, BW, CD, DQ, VL
   bool non_temporal = false;  // non-temporal stores, ended by x86's fence

@@ -9,7 +9,7 @@ using llvm::Value;
 
 bool FrontEmitter::InWords(const LoopContext& ctx, DType type, Value* guard) const {
   const int item = ItemSize(type), bytes = ctx.lanes * item;
-  return !guard && ctx.count && item <= 2 && (bytes == 4 || bytes == 8 || bytes == 16);
+  return !guard && ctx.count && (item <= 2 || fn_.features().neon) && (bytes == 4 || bytes == 8 || bytes == 16);
 }
 
 // The parts may overlap.
@@ -20,6 +20,11 @@ Value* FrontEmitter::LoadBytes(Value* a, Value* bytes, int item) {
     return b_.CreateShl(b_.CreateZExt(v, b_.getInt64Ty()), shifted);
   };
   Value* first = b_.getInt64(0);
+  if (item == 8) return b_.CreateAlignedLoad(b_.getInt64Ty(), a, llvm::Align(item));
+  if (item == 4) {
+    Value* second = part(32, b_.CreateSub(bytes, b_.getInt64(4)));
+    return b_.CreateOr(part(32, first), second);
+  }
   return fn_.IfElse(
       b_.CreateICmpSGE(bytes, b_.getInt64(4)),
       [&] {
@@ -40,6 +45,15 @@ void FrontEmitter::StoreBytes(Value* word, Value* a, Value* bytes, int item) {
     b_.CreateAlignedStore(v, b_.CreateGEP(b_.getInt8Ty(), a, at), llvm::Align(item));
   };
   Value* first = b_.getInt64(0);
+  if (item == 8) {
+    b_.CreateAlignedStore(word, a, llvm::Align(item));
+    return;
+  }
+  if (item == 4) {
+    part(32, first);
+    part(32, b_.CreateSub(bytes, b_.getInt64(4)));
+    return;
+  }
   fn_.IfElse(
       b_.CreateICmpSGE(bytes, b_.getInt64(4)),
       [&]() -> Value* {

@@ -1,4 +1,4 @@
-// The first lanes of a short vector of narrow elements, read and written in words, for machines without masks for them.
+// The first lanes of a short vector, read and written in words, for machines without masks for its elements.
 //
 // Invariant: the accesses may overlap each other, but touch nothing besides the first `ctx.count` elements.
 #ifndef SMELT_CODEGEN_EMIT_FRONT_H_

@@ -209,6 +209,12 @@ Value* MemoryEmitter::EvenOddWords(const LoopContext& ctx, int i, int u) {
                                         plan_.short_nans[in.operands[0]]);
   }
   Type* word = fn_.Vec(b_.getInt32Ty(), ctx.lanes);
+  if (plan_.features.neon && plan_.features.bf16) {
+    std::vector<int> both;
+    for (int k = 0; k < ctx.lanes; ++k) both.insert(both.end(), {k, ctx.lanes + k});
+    Value* odd = values_.GetVector(ctx, i, u + 1);
+    return b_.CreateBitCast(b_.CreateShuffleVector(values_.GetVector(ctx, i, u), odd, both), word);
+  }
   Value* even = b_.CreateZExt(values_.GetVector(ctx, i, u), word);
   Value* odd = b_.CreateShl(b_.CreateZExt(values_.GetVector(ctx, i, u + 1), word), 16);
   return b_.CreateOr(even, odd);

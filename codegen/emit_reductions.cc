@@ -94,6 +94,7 @@ Value* ReductionEmitter::Combine(ReduceKind kind, DType t, Value* a, Value* v, b
                      : (is_signed ? llvm::CmpInst::ICMP_SGT : llvm::CmpInst::ICMP_UGT);
         return b_.CreateSelect(b_.CreateICmp(p, v, a), v, a);
       }
+      if (plan_.features.neon) return min ? b_.CreateMinimum(a, v) : b_.CreateMaximum(a, v);
       // Takes v where it is better (as x86's minps and maxps do) or NaN. An a that is NaN stays, since nothing compares
       // with it.
       Value* better = min ? b_.CreateFCmpOLT(v, a) : b_.CreateFCmpOGT(v, a);

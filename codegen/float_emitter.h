@@ -54,7 +54,7 @@ class FloatEmitter {
   Value* Sqrt(Value* a) { return b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, a); }
   Value* Rint(Value* a) { return b_.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, a); }
   Value* Floor(Value* a) { return b_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, a); }
-  Value* CopySign(Value* a, Value* s) { return EmitCopySign(b_, a, s); }
+  Value* CopySign(Value* a, Value* s) { return EmitCopySign(b_, f_, a, s); }
   Value* Select(Value* c, Value* a, Value* z) { return b_.CreateSelect(c, a, z); }
   Value* Lt(Value* a, Value* z) { return b_.CreateFCmpOLT(a, z); }
   Value* Gt(Value* a, Value* z) { return b_.CreateFCmpOGT(a, z); }
@@ -63,9 +63,16 @@ class FloatEmitter {
   Value* Or(Value* a, Value* z) { return b_.CreateOr(a, z); }
   Value* And(Value* a, Value* z) { return b_.CreateAnd(a, z); }
   Value* IsNan(Value* a) { return b_.CreateFCmpUNO(a, a); }
-  // min and max with a constant that pass NaN through, in the form for which the machine has an instruction.
-  Value* AtMost(Value* x, double limit) { return Select(Lt(K(limit), x), K(limit), x); }
-  Value* AtLeast(Value* x, double limit) { return Select(Gt(K(limit), x), K(limit), x); }
+  // min and max with a constant other than 0 that pass NaN through, in the form for which the machine has an
+  // instruction.
+  Value* AtMost(Value* x, double limit) {
+    if (f_.neon) return b_.CreateMinimum(x, K(limit));
+    return Select(Lt(K(limit), x), K(limit), x);
+  }
+  Value* AtLeast(Value* x, double limit) {
+    if (f_.neon) return b_.CreateMaximum(x, K(limit));
+    return Select(Gt(K(limit), x), K(limit), x);
+  }
   Value* Bits(Value* x) { return b_.CreateBitCast(x, bits_); }
   Value* FromBits(Value* x) { return b_.CreateBitCast(x, t_); }
   Value* Inf() { return llvm::ConstantFP::getInfinity(t_); }

@@ -5,6 +5,7 @@
 #include "llvm/IR/IntrinsicsX86.h"
 #include "llvm/IR/MDBuilder.h"
 #include "llvm/Transforms/Utils/PromoteMemToReg.h"
+#include "smelt/codegen/keep_constants.h"
 #include "smelt/codegen/share_repeated.h"
 
 namespace smelt {
@@ -55,6 +56,7 @@ void KernelFunction::Finish() {
   }
   llvm::PromoteMemToReg(promotable, dominators);
   ShareRepeated(*fn_);
+  if (f_.neon) KeepConstants(*fn_);
 }
 
 AllocaInst* KernelFunction::Variable(Type* t) {

@@ -49,11 +49,12 @@ TargetInfo InfoOf(Target t) {
       return {SMELT_V4_FEATURES,
               {.vector_bits = 512, .fma = true, .f16c = true, .avx2 = true, .avx512 = true, .non_temporal = true}};
     case Target::kArmV8_2:
-      return {SMELT_ARM_V8_2_FEATURES, {.vector_bits = 128, .fma = true, .f16c = true}};
+      return {SMELT_ARM_V8_2_FEATURES, {.vector_bits = 128, .fma = true, .f16c = true, .fp16 = true, .neon = true}};
     case Target::kArmV8_6:
-      return {SMELT_ARM_V8_6_FEATURES, {.vector_bits = 128, .fma = true, .f16c = true, .bf16 = true}};
+      return {SMELT_ARM_V8_6_FEATURES,
+              {.vector_bits = 128, .fma = true, .f16c = true, .bf16 = true, .fp16 = true, .neon = true}};
     default:
-      return {SMELT_ARM_FEATURES, {.vector_bits = 128, .fma = true, .f16c = true}};
+      return {SMELT_ARM_FEATURES, {.vector_bits = 128, .fma = true, .f16c = true, .neon = true}};
   }
 }
 

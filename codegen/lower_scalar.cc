@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "llvm/Analysis/VectorUtils.h"
 #include "llvm/IR/Constants.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/IntrinsicsX86.h"
 #include "llvm/IR/MDBuilder.h"
@@ -23,6 +24,19 @@ using llvm::Value;
 namespace {
 
 Value* Zero(Type* t) { return llvm::Constant::getNullValue(t); }
+
+// Returns whether it does not matter which of two zeros is the minimum or maximum of vectors: PyTorch leaves it open for
+// two tensors, but keeps an element that equals its bound.
+bool HasNoZeroBound(Value* a, Value* z) {
+  if (!a->getType()->isVectorTy()) return false;
+  for (Value* v : {a, z}) {
+    const Value* bound = llvm::getSplatValue(v);
+    if (bound == nullptr) continue;
+    const auto* constant = llvm::dyn_cast<ConstantFP>(bound);
+    if (constant == nullptr || constant->isZero()) return false;
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -152,6 +166,61 @@ Value* ScalarEmitter::RoundedByInstruction(Value* v) {
   return b_.CreateBitCast(b_.CreateFPTrunc(v, Like(v, b_.getBFloatTy())), Like(v, b_.getInt16Ty()));
 }
 
+Value* ScalarEmitter::AsHalf(Value* v) {
+  Type* half = Like(v, b_.getHalfTy());
+  if (auto* constant = llvm::dyn_cast<llvm::Constant>(v)) {
+    auto* splat = llvm::dyn_cast_or_null<ConstantFP>(v->getType()->isVectorTy() ? constant->getSplatValue() : constant);
+    if (splat == nullptr) return nullptr;
+    llvm::APFloat value = splat->getValueAPF();
+    bool loses;
+    value.convert(llvm::APFloat::IEEEhalf(), llvm::APFloat::rmNearestTiesToEven, &loses);
+    return loses ? nullptr : ConstantFP::get(half, value);
+  }
+  if (auto* widened = llvm::dyn_cast<llvm::FPExtInst>(v)) {
+    Value* from = widened->getOperand(0);
+    return from->getType() == half ? from : nullptr;
+  }
+  if (auto* negated = llvm::dyn_cast<llvm::UnaryOperator>(v)) {
+    Value* of = AsHalf(negated->getOperand(0));
+    return of ? b_.CreateFNeg(of) : nullptr;
+  }
+  if (auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(v); call && call->getIntrinsicID() == llvm::Intrinsic::fabs) {
+    Value* of = AsHalf(call->getArgOperand(0));
+    return of ? b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, of) : nullptr;
+  }
+  // A choice by a comparison of float16: a mask of wider lanes would have to be narrowed.
+  auto* select = llvm::dyn_cast<llvm::SelectInst>(v);
+  if (select != nullptr) {
+    const auto* always = llvm::dyn_cast<llvm::Constant>(select->getCondition());
+    if (always != nullptr && always->isNullValue()) return AsHalf(select->getFalseValue());
+  }
+  auto* compare = select ? llvm::dyn_cast<llvm::FCmpInst>(select->getCondition()) : nullptr;
+  if (compare == nullptr) return nullptr;
+  Value* sides[4] = {compare->getOperand(0), compare->getOperand(1), select->getTrueValue(), select->getFalseValue()};
+  for (Value*& side : sides) {
+    side = AsHalf(side);
+    if (side == nullptr) return nullptr;
+  }
+  Value* chooses = b_.CreateFCmp(compare->getPredicate(), sides[0], sides[1]);
+  return b_.CreateSelect(chooses, sides[2], sides[3]);
+}
+
+// The sum, difference, product, quotient or root in float32 of values of float16 is rounded to float16 as if it was
+// exact, since 24 bits are at least twice 11 and 2 more: the instruction for float16 gives the same.
+Value* ScalarEmitter::HalfArithmetic(Value* v) {
+  if (llvm::isa<llvm::Constant>(v)) return nullptr;
+  if (Value* same = AsHalf(v)) return same;
+  if (auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(v); call && call->getIntrinsicID() == llvm::Intrinsic::sqrt) {
+    Value* of = AsHalf(call->getArgOperand(0));
+    return of ? b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, of) : nullptr;
+  }
+  auto* operation = llvm::dyn_cast<llvm::BinaryOperator>(v);
+  if (operation == nullptr) return nullptr;
+  Value* a = AsHalf(operation->getOperand(0));
+  Value* z = a ? AsHalf(operation->getOperand(1)) : nullptr;
+  return z ? b_.CreateBinOp(operation->getOpcode(), a, z) : nullptr;
+}
+
 Value* ScalarEmitter::FromFloat(Value* v, DType half) {
   Type* i32 = Like(v, b_.getInt32Ty());
   Type* i16 = Like(v, b_.getInt16Ty());
@@ -159,6 +228,9 @@ Value* ScalarEmitter::FromFloat(Value* v, DType half) {
   auto k = [&](uint32_t x) { return ConstantInt::get(i32, x); };
   if (half == DType::kBFloat16 && f_.bf16) return RoundedByInstruction(v);
   if (half == DType::kBFloat16) return HighHalf(RoundToHighHalf(v, /*short_nans=*/false));
+  if (f_.fp16) {
+    if (Value* computed = HalfArithmetic(v)) return b_.CreateBitCast(computed, i16);
+  }
   if (f_.f16c) return b_.CreateBitCast(b_.CreateFPTrunc(v, Like(v, b_.getHalfTy())), i16);
   Value* bits = b_.CreateBitCast(v, i32);
   Value* nan = b_.CreateFCmpUNO(v, v);
@@ -182,6 +254,17 @@ Value* ScalarEmitter::ToInteger(Value* v, DType to) {
   Type* real = v->getType();
   Type* type = Like(v, wide ? b_.getInt64Ty() : b_.getInt32Ty());
   const double limit = wide ? 0x1p63 : 0x1p31;
+  if (f_.neon && (wide || real->getScalarType()->isFloatTy())) {
+    // The machine's conversion between types of one width gives the nearest number that fits, and 0 for NaN.
+    if (wide) {
+      real = Like(v, b_.getDoubleTy());
+      v = real == v->getType() ? v : b_.CreateFPExt(v, real);
+    }
+    Value* nearest = b_.CreateIntrinsic(llvm::Intrinsic::fptosi_sat, {type, real}, {v});
+    Value* is_less = b_.CreateFCmpOLT(v, ConstantFP::get(real, limit));
+    Value* least = ConstantInt::get(type, llvm::APInt::getSignedMinValue(wide ? 64 : 32));
+    return b_.CreateTrunc(b_.CreateSelect(is_less, nearest, least), Like(v, TypeOf(to)));
+  }
   // A value that truncates to -limit from below it becomes -limit either way.
   Value* is_less = b_.CreateFCmpOLT(v, ConstantFP::get(real, limit));
   Value* fits = b_.CreateAnd(b_.CreateFCmpOGE(v, ConstantFP::get(real, -limit)), is_less);
@@ -358,11 +441,15 @@ Value* ScalarEmitter::MinMax(ScalarOp op, DType t, Value* a, Value* z) {
     auto p = min ? (IsSigned(t) ? P::ICMP_SLT : P::ICMP_ULT) : (IsSigned(t) ? P::ICMP_SGT : P::ICMP_UGT);
     return b_.CreateSelect(b_.CreateICmp(p, a, z), a, z);
   }
+  const bool nan_wins = op == ScalarOp::kMin || op == ScalarOp::kMax;
+  if (f_.neon && HasNoZeroBound(a, z)) {
+    if (nan_wins) return min ? b_.CreateMinimum(a, z) : b_.CreateMaximum(a, z);
+    return min ? b_.CreateMinNum(a, z) : b_.CreateMaxNum(a, z);
+  }
   // Chooses the first of two equal values, zeros of either sign included. A z that is a bound is checked for NaN once,
   // not for every element.
   Value* better = min ? b_.CreateFCmpOLT(z, a) : b_.CreateFCmpOGT(z, a);
   // If a is NaN, nothing compares and a is chosen; z that is NaN is chosen here.
-  const bool nan_wins = op == ScalarOp::kMin || op == ScalarOp::kMax;
   Value* special = nan_wins ? b_.CreateFCmpUNO(z, z) : b_.CreateFCmpUNO(a, a);
   return b_.CreateSelect(special, z, b_.CreateSelect(better, z, a));
 }
@@ -456,7 +543,7 @@ Value* ScalarEmitter::Emit(ScalarOp op, DType type, const DType* types, Value* c
     case ScalarOp::kFma:
       return EmitExactFma(b_, f_, a, z, v[2]);
     case ScalarOp::kCopysign:
-      return EmitCopySign(b_, a, z);
+      return EmitCopySign(b_, f_, a, z);
     case ScalarOp::kAnd:
       return b_.CreateAnd(a, z);
     case ScalarOp::kOr:

@@ -51,6 +51,10 @@ class ScalarEmitter {
   // Rounds float32 to bfloat16; needs `bf16`.
   llvm::Value* RoundedByInstruction(llvm::Value* v);
   llvm::Value* FromFloat(llvm::Value* v, DType half);
+  // Returns a float16 that is equal to v, a float32; null if none is known.
+  llvm::Value* AsHalf(llvm::Value* v);
+  // Returns v, a float32, as it is rounded to float16; null unless it is computed from values of float16.
+  llvm::Value* HalfArithmetic(llvm::Value* v);
   llvm::Value* ToInteger(llvm::Value* v, DType to);
   llvm::Value* Divide(ScalarOp op, DType t, llvm::Value* a, llvm::Value* z);
   llvm::Value* Quotients(llvm::Value* a, llvm::Value* z);

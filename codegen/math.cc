@@ -112,11 +112,16 @@ Value* EmitExpAtMostZero(llvm::IRBuilder<>& b, const CpuFeatures& features, Valu
   return Exponentials(b, features, x->getType()).ExpAtMostZero(x);
 }
 
-Value* EmitCopySign(llvm::IRBuilder<>& b, Value* a, Value* sign) {
+Value* EmitCopySign(llvm::IRBuilder<>& b, const CpuFeatures& features, Value* a, Value* sign) {
   llvm::Type* type = a->getType();
   llvm::Type* bits = type->getWithNewType(b.getIntNTy(type->getScalarSizeInBits()));
   Value* mask = llvm::ConstantInt::get(bits, llvm::APInt::getSignMask(type->getScalarSizeInBits()));
   Value* negated = b.CreateNot(mask);
+  if (features.neon && type->isVectorTy()) {
+    // One instruction takes the bits of a mask from one vector and the others from another, if the mask is known to be
+    // the same: KeepConstants puts it into a register, and this is its complement. (The builder would fold it.)
+    negated = b.Insert(llvm::BinaryOperator::CreateNot(mask));
+  }
   Value* magnitude = b.CreateAnd(b.CreateBitCast(a, bits), negated);
   return b.CreateBitCast(b.CreateOr(magnitude, b.CreateAnd(b.CreateBitCast(sign, bits), mask)), type);
 }

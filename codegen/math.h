@@ -27,7 +27,7 @@ int MathCost(ScalarOp op);
 // Returns a's magnitude with the sign of `sign`, computed in bits. LLVM's own copysign looks through conversions of
 // `sign`: for one that was widened from float16 it uses the half, and if that was narrowed from float64 it needs a
 // conversion that exists only in a library.
-llvm::Value* EmitCopySign(llvm::IRBuilder<>& b, llvm::Value* a, llvm::Value* sign);
+llvm::Value* EmitCopySign(llvm::IRBuilder<>& b, const CpuFeatures& features, llvm::Value* a, llvm::Value* sign);
 
 // Returns a * b + c with one rounding, even if the machine has no fma.
 llvm::Value* EmitExactFma(llvm::IRBuilder<>& b, const CpuFeatures& features, llvm::Value* x, llvm::Value* y,

@@ -48,8 +48,27 @@ Value* Exponentials::ExpByScaling(Value* x) {
   return Select(Lt(x, K(kLowestExp32)), K(0), scale);
 }
 
+Value* Exponentials::ExpByHalves(Value* x) {
+  // The exponential of -104.5 is rounded to 0. The last bits of the sum are those of n + 254, so those of its halves are
+  // exponents with their bias.
+  Value* a = AtLeast(x, -104.5);
+  Value* shift = K(0x1.8p23 + 254);
+  Value* sum = Fma(a, K(kLog2e), shift);
+  Value* n = Sub(sum, shift);
+  Value* r = Fma(n, K(-kLn2High32), a);
+  r = Fma(n, K(-kLn2Low32), r);
+  Value* z = Mul(r, r);
+  Value* power = Add(Fma(PolyPairs(r, z, {std::begin(kExp32), std::end(kExp32)}), z, r), K(1));
+  Value* bits = Bits(sum);
+  Value* half = b_.CreateLShr(bits, 1);
+  Value* rest = b_.CreateSub(bits, half);
+  Value* scaled = Mul(power, FromBits(b_.CreateShl(half, mantissa_)));
+  return Mul(scaled, FromBits(b_.CreateShl(rest, mantissa_)));
+}
+
 Value* Exponentials::ExpAtMostHuge(Value* x) {
   if (!is_double_ && ScalesByInstruction()) return ExpByScaling(x);
+  if (!is_double_ && f_.neon) return ExpByHalves(x);
   Value *n, *r;
   const double lowest = is_double_ ? -746 : kLowestExp32;
   ReduceLn2(AtLeast(x, lowest), &n, &r);

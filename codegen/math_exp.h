@@ -28,8 +28,8 @@ class Exponentials : public FloatEmitter {
   // --- for functions that are made of powers of two ---
 
   // Returns whether exp and erf also compute 2^n from the last bits of the sum that rounds to n (RoundWithPower), as
-  // sigmoid and tanh do: for float, if a machine has neither scalef nor spare registers.
-  bool MakesPowersByRounding() const { return !is_double_ && f_.IsAvx2Only(); }
+  // sigmoid and tanh do: for float, if a machine has no scalef, and fma.
+  bool MakesPowersByRounding() const { return !is_double_ && (f_.IsAvx2Only() || f_.neon); }
   // Computes the integer n nearest to x * c, |n| < 2^22, and 2^(n + k), with n + k within [-127, 127]; -127 gives 0.
   // Next to 1.5 * 2^23 the last bit of a float is worth 1: the bits of the sum are those of n, and with a bias those of
   // an exponent. For float.
@@ -45,6 +45,8 @@ class Exponentials : public FloatEmitter {
 
   // The same in the fewest instructions, for float if the machine scales by an instruction.
   Value* ExpByScaling(Value* x);
+  // The same for float if the machine has fma: 2^n is the product of two powers that are made by rounding.
+  Value* ExpByHalves(Value* x);
   // Returns 2^-24 (e^x / 2^n), for x = n ln 2 + r, so that 2^(n + 24), by which it is multiplied, is a normal number or
   // 0.
   Value* ScaledExp(Value* r);

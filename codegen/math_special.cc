@@ -12,8 +12,8 @@ using llvm::Value;
 
 Value* SpecialFunctions::Erf32(Value* x) {
   if (Exponentials powers(*this); powers.MakesPowersByRounding()) {
-    Value* sign = b_.CreateAnd(Bits(x), KI(int64_t{1} << 31));
-    Value* a = AtMost(FromBits(b_.CreateXor(Bits(x), sign)), 3.95);
+    Value* sign = f_.neon ? nullptr : b_.CreateAnd(Bits(x), KI(int64_t{1} << 31));
+    Value* a = AtMost(f_.neon ? Abs(x) : FromBits(b_.CreateXor(Bits(x), sign)), 3.95);
     // The first coefficient is added last, as in Power2Less1.
     Value* p = PolyPairs(a, Mul(a, a), {std::begin(kErf32) + 1, std::end(kErf32)});
     Value* u = Mul(a, Fma(p, a, K(kErf32[0])));
@@ -23,7 +23,8 @@ Value* SpecialFunctions::Erf32(Value* x) {
     // Never negative.
     Value* difference = Sub(K(1), power);
     Value* power2_less1 = powers.Power2Less1(r);
-    return FromBits(b_.CreateOr(Bits(Fma(Neg(power), power2_less1, difference)), sign));
+    Value* positive = Fma(Neg(power), power2_less1, difference);
+    return f_.neon ? CopySign(positive, x) : FromBits(b_.CreateOr(Bits(positive), sign));
   }
   Value* a = AtMost(Abs(x), 3.95);
   Value* u = Mul(a, Poly(a, kErf32));
