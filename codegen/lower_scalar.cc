@@ -38,6 +38,50 @@ bool HasNoZeroBound(Value* a, Value* z) {
   return true;
 }
 
+// An operand is looked through this many instructions. Choices among choices would take exponentially long.
+constexpr int kHalfDepth = 3;
+
+// Returns a float16 that is equal to v, a float32; null if none is known.
+Value* HalfOf(llvm::IRBuilder<>& b, Value* v, int depth) {
+  if (depth == 0) return nullptr;
+  Type* half = v->getType()->getWithNewType(b.getHalfTy());
+  if (auto* constant = llvm::dyn_cast<llvm::Constant>(v)) {
+    auto* splat = llvm::dyn_cast_or_null<ConstantFP>(v->getType()->isVectorTy() ? constant->getSplatValue() : constant);
+    if (splat == nullptr) return nullptr;
+    llvm::APFloat value = splat->getValueAPF();
+    bool loses;
+    value.convert(llvm::APFloat::IEEEhalf(), llvm::APFloat::rmNearestTiesToEven, &loses);
+    return loses ? nullptr : ConstantFP::get(half, value);
+  }
+  if (auto* widened = llvm::dyn_cast<llvm::FPExtInst>(v)) {
+    Value* from = widened->getOperand(0);
+    return from->getType() == half ? from : nullptr;
+  }
+  if (auto* negated = llvm::dyn_cast<llvm::UnaryOperator>(v)) {
+    Value* of = HalfOf(b, negated->getOperand(0), depth - 1);
+    return of ? b.CreateFNeg(of) : nullptr;
+  }
+  if (auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(v); call && call->getIntrinsicID() == llvm::Intrinsic::fabs) {
+    Value* of = HalfOf(b, call->getArgOperand(0), depth - 1);
+    return of ? b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, of) : nullptr;
+  }
+  // A choice by a comparison of float16: a mask of wider lanes would have to be narrowed.
+  auto* select = llvm::dyn_cast<llvm::SelectInst>(v);
+  if (select != nullptr) {
+    const auto* always = llvm::dyn_cast<llvm::Constant>(select->getCondition());
+    if (always != nullptr && always->isNullValue()) return HalfOf(b, select->getFalseValue(), depth);
+  }
+  auto* compare = select ? llvm::dyn_cast<llvm::FCmpInst>(select->getCondition()) : nullptr;
+  if (compare == nullptr) return nullptr;
+  Value* sides[4] = {compare->getOperand(0), compare->getOperand(1), select->getTrueValue(), select->getFalseValue()};
+  for (Value*& side : sides) {
+    side = HalfOf(b, side, depth - 1);
+    if (side == nullptr) return nullptr;
+  }
+  Value* chooses = b.CreateFCmp(compare->getPredicate(), sides[0], sides[1]);
+  return b.CreateSelect(chooses, sides[2], sides[3]);
+}
+
 }  // namespace
 
 Type* ScalarEmitter::TypeOf(DType t) {
@@ -166,44 +210,7 @@ Value* ScalarEmitter::RoundedByInstruction(Value* v) {
   return b_.CreateBitCast(b_.CreateFPTrunc(v, Like(v, b_.getBFloatTy())), Like(v, b_.getInt16Ty()));
 }
 
-Value* ScalarEmitter::AsHalf(Value* v) {
-  Type* half = Like(v, b_.getHalfTy());
-  if (auto* constant = llvm::dyn_cast<llvm::Constant>(v)) {
-    auto* splat = llvm::dyn_cast_or_null<ConstantFP>(v->getType()->isVectorTy() ? constant->getSplatValue() : constant);
-    if (splat == nullptr) return nullptr;
-    llvm::APFloat value = splat->getValueAPF();
-    bool loses;
-    value.convert(llvm::APFloat::IEEEhalf(), llvm::APFloat::rmNearestTiesToEven, &loses);
-    return loses ? nullptr : ConstantFP::get(half, value);
-  }
-  if (auto* widened = llvm::dyn_cast<llvm::FPExtInst>(v)) {
-    Value* from = widened->getOperand(0);
-    return from->getType() == half ? from : nullptr;
-  }
-  if (auto* negated = llvm::dyn_cast<llvm::UnaryOperator>(v)) {
-    Value* of = AsHalf(negated->getOperand(0));
-    return of ? b_.CreateFNeg(of) : nullptr;
-  }
-  if (auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(v); call && call->getIntrinsicID() == llvm::Intrinsic::fabs) {
-    Value* of = AsHalf(call->getArgOperand(0));
-    return of ? b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, of) : nullptr;
-  }
-  // A choice by a comparison of float16: a mask of wider lanes would have to be narrowed.
-  auto* select = llvm::dyn_cast<llvm::SelectInst>(v);
-  if (select != nullptr) {
-    const auto* always = llvm::dyn_cast<llvm::Constant>(select->getCondition());
-    if (always != nullptr && always->isNullValue()) return AsHalf(select->getFalseValue());
-  }
-  auto* compare = select ? llvm::dyn_cast<llvm::FCmpInst>(select->getCondition()) : nullptr;
-  if (compare == nullptr) return nullptr;
-  Value* sides[4] = {compare->getOperand(0), compare->getOperand(1), select->getTrueValue(), select->getFalseValue()};
-  for (Value*& side : sides) {
-    side = AsHalf(side);
-    if (side == nullptr) return nullptr;
-  }
-  Value* chooses = b_.CreateFCmp(compare->getPredicate(), sides[0], sides[1]);
-  return b_.CreateSelect(chooses, sides[2], sides[3]);
-}
+Value* ScalarEmitter::AsHalf(Value* v) { return HalfOf(b_, v, kHalfDepth); }
 
 // The sum, difference, product, quotient or root in float32 of values of float16 is rounded to float16 as if it was
 // exact, since 24 bits are at least twice 11 and 2 more: the instruction for float16 gives the same.
