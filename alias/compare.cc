@@ -112,6 +112,11 @@ Overlap AliasDb::State::CompareGeometries(uint32_t a, uint32_t b, bool same_time
       for (const Interval& p : level.geom->box) {
         for (const Interval& q : at->box) {
           if (p.key != q.key) continue;
+          // Most pieces that are compared lie side by side.
+          const auto is_at = [](const std::optional<Expr>& lo, const std::optional<Expr>& hi) {
+            return lo && hi && !lo->IsPoison() && *lo == *hi;
+          };
+          if (is_at(p.lo, q.hi) || is_at(q.lo, p.hi)) return Overlap::kDisjoint;
           auto before = [&](const Interval& s, const Interval& t) {
             return s.hi && t.lo && g.symbols.LessOrEqual(*s.hi, *t.lo) == true;
           };

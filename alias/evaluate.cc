@@ -224,11 +224,12 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
     record.flags |= NodeRecord::kWide;
   }
   making_first = building && first;
-  defers_accesses = deferring && !(first && walk_loop == 0);
   // While sets also shrink, a reader may have been evaluated when its inputs were something else for a moment.
   const bool inputs_changed = !monotone && (record.flags & NodeRecord::kInputsChanged) != 0;
   record.flags &= ~NodeRecord::kInputsChanged;
   const OpEffects& op = GetOpEffects(node.op);
+  // Calls are evaluated again when any later one reaches what they reach.
+  defers_accesses = deferring && !(first && walk_loop == 0 && op.kind == EffectKind::kGeneric);
   const uint16_t had = record.flags;
   std::vector<std::pair<uint32_t, Store>> had_stores;
   if (had & NodeRecord::kStores) had_stores = StoresOf(n);

@@ -132,15 +132,11 @@ namespace {
 // Returns whether `summary` is a summary alone, or beside the memory that has escaped, and the members of `other` and
 // their storages are parts of it.
 bool HoldsAll(const AliasDb::State& s, SetId summary, SetId other) {
-  if (s.sets.Size(summary) > 2) return false;
+  const bool unknown = s.sets.Contains(summary, MakeRef(AliasDb::State::kUnknown));
+  if (s.sets.Size(summary) != (unknown ? 2 : 1)) return false;
   uint32_t group = 0;
-  bool unknown = false;
   s.sets.ForEach(summary, [&](alias_internal::Ref r) {
-    if (r == MakeRef(AliasDb::State::kUnknown)) {
-      unknown = true;
-    } else {
-      group = ObjectOf(r);
-    }
+    if (r != MakeRef(AliasDb::State::kUnknown)) group = ObjectOf(r);
   });
   if (group == 0 || !s.is_summary[group] || s.Find(group) != group) return false;
   bool all = true;

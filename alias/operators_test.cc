@@ -203,6 +203,50 @@ TEST(OperatorsTest, SumToAnotherSizeIsNewMemoryToTheSameTheTensorItself) {
             must_alias %t %a: false)");
 }
 
+// torch.empty_strided([1, 2], [4, 2]).ravel() has other memory, though a view of it with one dimension exists.
+TEST(OperatorsTest, RavelCopiesWhatIsNotContiguous) {
+  Expect(R"(graph(%gaps : Float(1, 2, strides=[4, 2]), %whole : Float(1, 2, strides=[2, 1])):
+  %one : int = prim::Constant[value=-1]()
+  %size : int[] = prim::ListConstruct(%one)
+  %copy : Float(2, strides=[1]) = aten::ravel(%gaps)
+  %view : Float(2, strides=[1]) = aten::ravel(%whole)
+  %reshaped : Float(2, strides=[2]) = aten::reshape(%gaps, %size)
+  return (%copy)
+)",
+         R"(may_alias %copy %gaps: false
+            may_alias %view %whole: true
+            may_alias %reshaped %gaps: true)");
+}
+
+TEST(OperatorsTest, NoWriteMovesAcrossAnOperatorThatMayCopyWhateverTheTypesSay) {
+  Expect(R"(graph(%x : Float(4, strides=[1]), %like : Float(4, strides=[1])):
+  %no : bool = prim::Constant[value=0]()
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %float : int = prim::Constant[value=6]()
+  %n : NoneType = prim::Constant()
+  %size : int[] = prim::ListConstruct(%one, %one)
+  %ravel : Float(4, strides=[1]) = aten::ravel(%x)
+  %flat : Float(4, strides=[1]) = aten::flatten(%x, %zero, %zero)
+  %reshaped : Float(4, strides=[1]) = aten::reshape_as(%x, %like)
+  %whole : Float(4, strides=[1]) = aten::contiguous(%x, %zero)
+  %same : Float(4, strides=[1]) = aten::to(%x, %float, %no, %no, %n)
+  %cast : Float(4, strides=[1]) = aten::type_as(%x, %like)
+  %view : Float(4, strides=[1]) = aten::detach(%x)
+  %w : Float(4, strides=[1]) = aten::relu_(%x)
+  return (%ravel)
+)",
+         R"(can_move_before %w %view: true
+            can_move_after %view %w: true
+            can_move_before %w %cast: false
+            can_move_after %ravel %w: false
+            can_move_after %flat %w: false
+            can_move_after %reshaped %w: false
+            can_move_after %whole %w: false
+            can_move_after %same %w: false
+            can_move_after %cast %w: false)");
+}
+
 TEST(OperatorsTest, ATensorMadeWithStridesMayOverlapItself) {
   // torch.empty_strided([2, 2], [0, 1]): both rows are the same bytes.
   Expect(R"(graph(%x : Tensor):

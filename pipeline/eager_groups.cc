@@ -132,7 +132,7 @@ class Former {
 
   void Grow(NodeId seed) {
     const NodeId end = g_.block(g_.node(seed).parent).return_node;
-    group_.clear(), tensors_.clear(), written_.clear(), made_.clear(), loops_.clear(), passed_.clear();
+    group_.clear(), tensors_.clear(), written_.clear(), made_.clear(), loops_.clear();
     Add(seed);
     NodeId next = g_.node(seed).next;
     for (int steps = 0; next.valid() && next != end && steps < kMostSteps && group_.size() < kMostMembers; ++steps) {
@@ -140,7 +140,6 @@ class Former {
       next = g_.node(n).next;
       if (grouped_.contains(n)) continue;
       if (IsInnerView(n) || (Computes(n) && Fits(n, /*uses=*/!HasLoopOfGroup(n)))) Take(n);
-      if (MayCopy(n)) passed_.push_back(g_.node(n).inputs[0]);
     }
     // A view that no member sees need not be in the group.
     while (bases_.IsView(group_.back())) group_.pop_back();
@@ -225,36 +224,19 @@ class Former {
     return true;
   }
 
-  // Returns whether the node returns its operand or a view of it for some strides, and else a copy. For the database it
-  // is a view wherever its type says so, and reads nothing.
-  bool MayCopy(NodeId n) const {
-    const Node& node = g_.node(n);
-    return GetOpTraits(node.op).may_alias && !node.inputs.empty() && g_.value(node.inputs[0]).type.IsTensor();
-  }
-  // Returns whether the node writes nothing that one which may copy, and which it would move across, reads.
-  bool MayPass(NodeId n) const {
-    const FunctionSchema* schema = FindSchema(g_.node(n).op);
-    return schema == nullptr || !schema->IsMutable() ||
-           absl::c_none_of(passed_, [&](ValueId v) { return db_->MayAlias(v, g_.node(n).inputs[0]); });
-  }
-  // Returns whether the node may move ahead of the group: it reads nothing that the group writes.
-  bool MayGoAhead(NodeId n) const {
-    return !MayCopy(n) || absl::c_none_of(written_, [&](ValueId w) { return db_->MayAlias(w, g_.node(n).inputs[0]); });
-  }
-
   // Moves the node behind the group and adds it, with the nodes in between that it needs: those become members or move
   // ahead of the group. Nodes of other groups stay.
   void Take(NodeId n) {
     if (g_.node(group_.back()).next == n) return Add(n);
     const std::vector<NodeId> along = db_->MovesAlong(n, group_.back());
     const auto may_move = [&](NodeId needed) { return MayMove(needed) && !grouped_.contains(needed); };
-    if (!MayMove(n) || !MayPass(n) || !absl::c_all_of(along, may_move)) return;
+    if (!MayMove(n) || !absl::c_all_of(along, may_move)) return;
     for (NodeId needed : along) {
       const bool joins =
           group_.size() < kMostMembers && (IsInnerView(needed) || (Computes(needed) && Fits(needed, /*uses=*/false)));
-      if (joins && MayPass(needed) && MoveBehind(needed)) {
+      if (joins && MoveBehind(needed)) {
         Add(needed);
-      } else if (!MayGoAhead(needed) || !db_->MoveBefore(needed, group_.front()).ok()) {
+      } else if (!db_->MoveBefore(needed, group_.front()).ok()) {
         return;
       }
     }
@@ -276,7 +258,6 @@ class Former {
   EagerGroup group_;                                // that grows
   absl::flat_hash_set<ValueId> tensors_, written_;  // bases, of that group
   absl::flat_hash_set<ValueId> made_;               // by its nodes that do not write
-  std::vector<ValueId> passed_;                     // what nodes behind it read that may copy
   std::vector<std::vector<Expr>> loops_;            // the sizes of its elementwise nodes
 };
 

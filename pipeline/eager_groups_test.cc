@@ -141,15 +141,22 @@ TEST(EagerGroupsTest, NoOperatorMovesAcrossAWriteToWhatItReads) {
             "v u a w b ");
 }
 
-// A tensor with gaps is copied, though the type is that of a view.
+// A tensor with gaps is copied, though the type is that of a view. The copy can be made before the group.
 TEST(EagerGroupsTest, NoWriteMovesAcrossAnOperatorThatMayCopyWhatIsWritten) {
+  EXPECT_EQ(Groups("%x : Float(1, 2, strides=[4, 2])", R"(
+  %a : Float(1, 2, strides=[4, 2]) = aten::exp_(%x)
+  %r : Float(2, strides=[2]) = aten::ravel(%x)
+  %b : Float(1, 2, strides=[4, 2]) = aten::mul_.Scalar(%x, %two)
+)",
+                   "%a, %r"),
+            "a r b ");
   EXPECT_EQ(Groups("%x : Float(1, 2, strides=[4, 2])", R"(
   %a : Float(1, 2, strides=[2, 1]) = aten::exp(%x)
   %r : Float(2, strides=[2]) = aten::ravel(%x)
   %b : Float(1, 2, strides=[4, 2]) = aten::mul_.Scalar(%x, %two)
 )",
                    "%a, %r"),
-            "a r b ");
+            "r [ a b ] ");
 }
 
 TEST(EagerGroupsTest, OperatorsOverOneLoopNeedNoCommonTensor) {

@@ -406,6 +406,7 @@ void Linear(const Options& o) {
     }
     for (size_t i = 0; i < (o.edits != 0 ? stages.size() : 3); ++i) {
       const Stage& s = stages[i];
+      if ((i == 1 || i == 2) && !o.questions) continue;
       const double size = static_cast<double>(sizes[1]) / std::max<int64_t>(1, sizes[0]) / 2;
       const double us = s.seconds[1] / sizes[1] * 1e6, ratio = s.seconds[1] / std::max(s.seconds[0], 1e-7) / size;
       const double steps = static_cast<double>(s.steps[1]) / std::max<int64_t>(1, s.steps[0]) / size;
@@ -428,6 +429,7 @@ void Linear(const Options& o) {
   std::printf("{\"name\": \"linear/worst\", \"bytes_per_node\": [%.0f, \"%s\"]", worst_bytes, worst_bytes_in.c_str());
   for (size_t i = 0; i < (o.edits != 0 ? worst.size() : 3); ++i) {
     const Stage& s = worst[i];
+    if (s.worst_us_in.empty()) continue;
     std::printf(", \"%s\": {\"us\": [%.3f, \"%s\"], \"ratio\": [%.2f, \"%s\"], \"steps_ratio\": [%.2f, \"%s\"]}",
                 s.name.c_str(), s.worst_us, s.worst_us_in.c_str(), s.worst_ratio, s.worst_ratio_in.c_str(),
                 s.worst_steps, s.worst_steps_in.c_str());

@@ -29,17 +29,18 @@ std::optional<bool> IsZero(const Graph& g, ValueId v) {
   return std::nullopt;
 }
 
+void ReadNoData(OpEffects* e) {
+  if (!e->args.empty()) e->args[0] &= ~static_cast<uint16_t>(kReadsData);
+}
 void ViewOnly(OpEffects* e) {
   if (e->results.empty()) return;
   e->results[0].fresh = false;
   e->results[0].self = 0;
-  if (!e->args.empty()) e->args[0] &= ~static_cast<uint16_t>(kReadsData);
 }
 void SelfOnly(OpEffects* e) {
   if (e->results.empty()) return;
   e->results[0] = ResultEffects();
   e->results[0].self = 1;
-  if (!e->args.empty()) e->args[0] &= ~static_cast<uint16_t>(kReadsData);
 }
 void FreshOnly(OpEffects* e) {
   if (e->results.empty()) return;
@@ -49,6 +50,8 @@ void FreshOnly(OpEffects* e) {
 
 }  // namespace
 
+// Operators that return their argument or a copy (to, contiguous, reshape) count as readers of its data even where the
+// types say that they do not copy: a write that moved across a copy would change it.
 OpEffects NodeEffects(const Graph& g, const Node& n, const OpEffects& effects, bool trust_types) {
   OpEffects e = effects;
   auto has = [&](int i) { return i >= 0 && i < static_cast<int>(n.inputs.size()); };
@@ -101,7 +104,10 @@ OpEffects NodeEffects(const Graph& g, const Node& n, const OpEffects& effects, b
         // Without elements the result is the argument itself, which only a change of geometry could reveal.
         FreshOnly(&e);
       } else if (train == false || zero) {
-        if (!effects.writes) SelfOnly(&e);
+        if (!effects.writes) {
+          SelfOnly(&e);
+          ReadNoData(&e);
+        }
         e.random = false;
         for (uint16_t& a : e.args) a &= ~static_cast<uint16_t>(kWritesData);
         e.writes = false;
@@ -149,6 +155,7 @@ OpEffects NodeEffects(const Graph& g, const Node& n, const OpEffects& effects, b
       if (name == "aten::mT") itself = scalar;
       if (name == "aten::real" || name == "aten::conj") itself = real;
       itself ? SelfOnly(&e) : ViewOnly(&e);
+      ReadNoData(&e);
       break;
     }
     case OpEffects::By::kTypeAs: {
@@ -180,6 +187,7 @@ OpEffects NodeEffects(const Graph& g, const Node& n, const OpEffects& effects, b
         FreshOnly(&e);
       } else if (same) {
         SelfOnly(&e);
+        ReadNoData(&e);
       }
       break;
     }
@@ -205,6 +213,11 @@ OpEffects NodeEffects(const Graph& g, const Node& n, const OpEffects& effects, b
         } else {
           FreshOnly(&e);
         }
+        break;
+      }
+      if (n.op.name() == "aten::ravel" && !view_rules::IsContiguous(decide, geometry)) {
+        // It copies whatever is not contiguous, though some of that could be viewed.
+        if (decide.status().ok() && decide.assumptions().empty()) FreshOnly(&e);
         break;
       }
       std::vector<Expr> sizes;
