@@ -13,11 +13,13 @@
 #include "smelt/core/ir/node_text.h"
 #include "smelt/core/op/decompose.h"
 #include "smelt/core/op/effects.h"
+#include "smelt/core/op/emit.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/ops.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/op/traits.h"
 #include "smelt/functionalize/composite_opener.h"
+#include "smelt/functionalize/data_sizes.h"
 #include "smelt/functionalize/new_geometry.h"
 
 namespace smelt {
@@ -34,84 +36,74 @@ absl::Status CompositeOpener::Run() {
   return absl::OkStatus();
 }
 
-CompositeOpener::Rule CompositeOpener::RuleOf(OpName op) {
-  switch (GetOpTraits(op).opening) {
-    case Opening::kNone:
-      return nullptr;
-    case Opening::kReshape:
-      return &CompositeOpener::Reshape;
-    case Opening::kView:
-      return &CompositeOpener::View;
-    case Opening::kExpandAs:
-      return &CompositeOpener::ExpandAs;
-    case Opening::kContiguous:
-      return &CompositeOpener::Contiguous;
-    case Opening::kRot90:
-      return &CompositeOpener::Rot90;
-    case Opening::kConvert:
-      return &CompositeOpener::To;
-    case Opening::kDropout:
-      return &CompositeOpener::Dropout;
-    case Opening::kNativeDropout:
-      return &CompositeOpener::NativeDropout;
-    case Opening::kComplexSilu:
-      return &CompositeOpener::ComplexSilu;
-    case Opening::kIdentity:
-      return &CompositeOpener::Identity;
-    case Opening::kAdjoint:
-      return &CompositeOpener::Adjoint;
-    case Opening::kNumberTensor:
-      return &CompositeOpener::NumberTensor;
-    case Opening::kConjugate:
-      return &CompositeOpener::Conj;
-    case Opening::kBatchNorm:
-      return &CompositeOpener::BatchNorm;
-    case Opening::kInstanceNorm:
-      return &CompositeOpener::InstanceNorm;
-    case Opening::kBroadcastTensors:
-      return &CompositeOpener::BroadcastTensors;
-    case Opening::kMaximumOfTwo:
-      return &CompositeOpener::MaximumOfTwo;
-    case Opening::kUnsafeSplit:
-      return &CompositeOpener::UnsafeSplit;
-    case Opening::kSumToSize:
-      return &CompositeOpener::SumToSize;
-    case Opening::kKron:
-      return &CompositeOpener::Kron;
-    case Opening::kDiff:
-      return &CompositeOpener::Diff;
-    case Opening::kFillDiagonal:
-      return &CompositeOpener::FillDiagonal;
-    case Opening::kAtLeast:
-      return &CompositeOpener::AtLeast;
-    case Opening::kRrelu:
-      return &CompositeOpener::Rrelu;
-    case Opening::kEmbeddingRenorm:
-      return &CompositeOpener::EmbeddingRenorm;
-    case Opening::kCheckErrors:
-      return &CompositeOpener::CheckErrors;
-    case Opening::kCartesianProduct:
-      return &CompositeOpener::CartesianProduct;
-    case Opening::kEinsum:
-      return &CompositeOpener::Einsum;
-    case Opening::kMeshgrid:
-      return &CompositeOpener::Meshgrid;
-    case Opening::kDataSizes:
-      return &CompositeOpener::DataSizes;
-  }
-  return nullptr;
+namespace {
+
+// The argument's strides decide whether the view is legal, and its strides.
+absl::Status View(CompositeOpener& o, NodeId n) {
+  o.Decide(o.In(n, 0));
+  return absl::OkStatus();
 }
+
+// max(x, y) is maximum under another name.
+absl::Status MaximumOfTwo(CompositeOpener& o, NodeId n) {
+  const OpName op = o.graph().node(n).op;
+  if (op.overload() == "other") o.graph().SetOp(n, OpName::Get(op.name() == op::kMax ? op::kMaximum : op::kMinimum));
+  return absl::OkStatus();
+}
+
+// For a tensor that is not complex PyTorch returns the tensor itself.
+absl::Status Conj(CompositeOpener& o, NodeId n) {
+  return IsComplex(*o.TypeOfValue(o.In(n, 0)).dtype) ? absl::OkStatus() : o.Identity(n);
+}
+
+// The remaining operators choose by position, so inference gives the layout.
+absl::Status DataSizes(CompositeOpener& o, NodeId n) {
+  Graph& g = o.graph();
+  SMELT_RETURN_IF_ERROR(OpenDataSizes(g, n).status());
+  if (!g.IsLive(n) || g.node(n).op.full() != op::kIndexTensor) return absl::OkStatus();
+  // It counts as several rows: the strides of one row, or of none, cannot be observed.
+  auto given = g.symbol_hints;
+  for (const auto& [symbol, range] : g.symbols.entries()) {
+    g.symbol_hints.try_emplace(symbol, std::clamp<int64_t>(4, range.min, range.max));
+  }
+  const absl::Status retyped = o.Retype(n);
+  g.symbol_hints = std::move(given);
+  return retyped;
+}
+
+// Returns null if there is none.
+OpeningRule RuleOf(Opening opening) {
+  static const OpeningTable* const kTable = [] {
+    auto* table = new OpeningTable();
+    AddViewOpenings(*table);
+    AddCopyOpenings(*table);
+    AddNormalizationOpenings(*table);
+    AddActivationOpenings(*table);
+    (*table)[Opening::kView] = View;
+    (*table)[Opening::kMaximumOfTwo] = MaximumOfTwo;
+    (*table)[Opening::kConjugate] = Conj;
+    (*table)[Opening::kDataSizes] = DataSizes;
+    (*table)[Opening::kIdentity] = [](CompositeOpener& o, NodeId n) { return o.Identity(n); };
+    return table;
+  }();
+  const auto it = kTable->find(opening);
+  return it == kTable->end() ? nullptr : it->second;
+}
+
+}  // namespace
+
+bool HasOut(OpName op) { return op.overload() == "out" || absl::EndsWith(op.overload(), "_out"); }
 
 absl::Status CompositeOpener::Open(NodeId n) {
   const std::string& name = g_.node(n).op.name();
   // (PyTorch computes all results before it writes the first one that is given.)
   if (absl::StartsWith(name, op::kPrivateForeachPrefix))
-    return HasOut(g_.node(n).op) ? absl::UnimplementedError("results in given lists") : Foreach(n);
+    return HasOut(g_.node(n).op) ? absl::UnimplementedError("results in given lists") : OpenForeach(*this, n);
   const bool parts = name == op::kUnbindCopy || name == op::kSplitCopy || name == op::kSplitWithSizesCopy;
-  if (parts && HasOut(g_.node(n).op)) return CopiesOfParts(n);
-  if (absl::EndsWith(name, "_copy") || name == op::kDiag) return ViewCopy(n);
+  if (parts && HasOut(g_.node(n).op)) return OpenCopiesOfParts(*this, n);
+  if (absl::EndsWith(name, "_copy") || name == op::kDiag) return OpenViewCopy(*this, n);
   const Opening opening = GetOpTraits(g_.node(n).op).opening;
-  const Rule rule = RuleOf(g_.node(n).op);
+  const OpeningRule rule = RuleOf(opening);
   if (rule == nullptr) return Decomposed(n);
   if (HasOut(g_.node(n).op)) {
     // It is written like any result, but these operators also write something themselves.
@@ -130,7 +122,7 @@ absl::Status CompositeOpener::Open(NodeId n) {
     if (t.IsTensor() && !t.tensor().IsComplete() && opening != Opening::kIdentity)
       return absl::UnimplementedError(absl::StrCat("the type of %", g_.value(v).name, " is not known"));
   }
-  return (this->*rule)(n);
+  return rule(*this, n);
 }
 
 bool CompositeOpener::IsFlagOfCall(ValueId v) const {
@@ -231,19 +223,7 @@ void CompositeOpener::ReplaceWith(NodeId n, ValueId v) {
   g_.Erase(n);
 }
 
-ValueId CompositeOpener::IntList(NodeId anchor, const std::vector<Expr>& sizes) {
-  std::vector<int64_t> constants;
-  for (const Expr& e : sizes) {
-    if (e.IsConstant()) constants.push_back(*e.Constant());
-  }
-  if (constants.size() == sizes.size()) return InsertConstant(g_, anchor, constants);
-  std::vector<ValueId> elements;
-  for (const Expr& e : sizes) {
-    elements.push_back(e.IsConstant() ? InsertConstant(g_, anchor, *e.Constant()) : InsertSize(g_, anchor, e));
-  }
-  NodeId list = g_.InsertBefore(anchor, OpName::Get(op::kPrimListConstruct), elements, {Type::List(Type::Int())});
-  return g_.node(list).outputs[0];
-}
+ValueId CompositeOpener::IntList(NodeId anchor, const std::vector<Expr>& sizes) { return Emit(g_, anchor).Ints(sizes); }
 
 bool CompositeOpener::MayBeOfArgument(ValueId v) {
   std::vector<ValueId> passed;
@@ -324,19 +304,6 @@ absl::Status CompositeOpener::Retype(NodeId n) {
   return absl::OkStatus();
 }
 
-absl::Status CompositeOpener::DataSizes(NodeId n) {
-  SMELT_RETURN_IF_ERROR(OpenDataSizes(g_, n).status());
-  if (!g_.IsLive(n) || g_.node(n).op.full() != op::kIndexTensor) return absl::OkStatus();
-  // It counts as several rows: the strides of one row, or of none, cannot be observed.
-  auto given = g_.symbol_hints;
-  for (const auto& [symbol, range] : g_.symbols.entries()) {
-    g_.symbol_hints.try_emplace(symbol, std::clamp<int64_t>(4, range.min, range.max));
-  }
-  const absl::Status retyped = Retype(n);
-  g_.symbol_hints = std::move(given);
-  return retyped;
-}
-
 absl::Status CompositeOpener::CorrectLayout(NodeId n) {
   const Node& node = g_.node(n);
   switch (GetOpInfo(node.op).kind) {
@@ -375,18 +342,6 @@ absl::Status CompositeOpener::CorrectLayout(NodeId n) {
     if (!told) g_.SetType(outputs[i], stated[i]);
     stale_ = stale_ || g_.value(outputs[i]).type != stated[i];
   }
-  return absl::OkStatus();
-}
-
-absl::Status CompositeOpener::View(NodeId n) {
-  Decide(In(n, 0));
-  return absl::OkStatus();
-}
-
-// max(x, y) is maximum under another name.
-absl::Status CompositeOpener::MaximumOfTwo(NodeId n) {
-  const OpName op = g_.node(n).op;
-  if (op.overload() == "other") g_.SetOp(n, OpName::Get(op.name() == op::kMax ? op::kMaximum : op::kMinimum));
   return absl::OkStatus();
 }
 
