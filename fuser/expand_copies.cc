@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/emit.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/ops.h"
 #include "smelt/fuser/expander.h"
@@ -97,18 +98,7 @@ ValueId Expander::Cast(NodeId anchor, ValueId v, DType to) {
   return Out(n);
 }
 
-ValueId Expander::IntList(NodeId anchor, const std::vector<Expr>& sizes) {
-  std::vector<int64_t> constants;
-  for (const Expr& e : sizes) {
-    if (e.IsConstant()) constants.push_back(*e.Constant());
-  }
-  if (constants.size() == sizes.size()) return InsertConstant(g_, anchor, constants);
-  std::vector<ValueId> elements;
-  for (const Expr& e : sizes) {
-    elements.push_back(e.IsConstant() ? InsertConstant(g_, anchor, *e.Constant()) : InsertSize(g_, anchor, e));
-  }
-  return Out(g_.InsertBefore(anchor, OpName::Get(op::kPrimListConstruct), elements, {Type::List(Type::Int())}));
-}
+ValueId Expander::IntList(NodeId anchor, const std::vector<Expr>& sizes) { return Emit(g_, anchor).Ints(sizes); }
 
 ValueId Expander::Empty(NodeId anchor, const TensorType& t) {
   const ValueId none = InsertConstant(g_, anchor, std::monostate());

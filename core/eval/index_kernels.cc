@@ -58,6 +58,21 @@ T Combined(Meet m, T a, T b) {
   }
 }
 
+// Divides each sum by the number of values in it, for a mean; whole numbers are rounded down. Places to which nothing was
+// added stay.
+template <typename T>
+void DivideByCounts(std::vector<T>& x, const std::vector<int64_t>& count, bool with_self) {
+  for (size_t i = 0; i < x.size(); ++i) {
+    const int64_t k = count[i] + (with_self ? 1 : 0);
+    if (count[i] == 0 || k == 0) continue;
+    if constexpr (std::is_same_v<T, int64_t>) {
+      x[i] = x[i] / k - (x[i] % k != 0 && x[i] < 0 ? 1 : 0);
+    } else {
+      x[i] /= static_cast<double>(k);
+    }
+  }
+}
+
 // --- index, index_put ---
 
 // Masks become the indices of their true elements; None stays None.
@@ -333,15 +348,7 @@ absl::StatusOr<Values> ScatterInto(Call& c) {
       T& to = x[positions[i]];
       to = count[positions[i]]++ == 0 && !with_self ? v[i] : Combined(meet, to, v[i]);
     }
-    for (size_t i = 0; mean && i < x.size(); ++i) {
-      const int64_t k = count[i] + (with_self ? 1 : 0);
-      if (count[i] == 0 || k == 0) continue;
-      if constexpr (std::is_same_v<T, int64_t>) {
-        x[i] = x[i] / k - (x[i] % k != 0 && x[i] < 0 ? 1 : 0);
-      } else {
-        x[i] /= static_cast<double>(k);
-      }
-    }
+    if (mean) DivideByCounts(x, count, with_self);
     Write(out, x);
     return 0;
   });
@@ -410,15 +417,7 @@ absl::StatusOr<Values> IndexSlices(Call& c) {
       x[p] = count[p]++ == 0 && !with_self ? v[at] : Combined(meet, x[p], alpha * v[at]);
       if (!once) x[p] = Rounded(self.dtype(), x[p]);
     });
-    for (size_t i = 0; reduce == "mean" && i < x.size(); ++i) {
-      const int64_t k = count[i] + (with_self ? 1 : 0);
-      if (count[i] == 0 || k == 0) continue;
-      if constexpr (std::is_same_v<T, int64_t>) {
-        x[i] = x[i] / k - (x[i] % k != 0 && x[i] < 0 ? 1 : 0);
-      } else {
-        x[i] /= static_cast<double>(k);
-      }
-    }
+    if (reduce == "mean") DivideByCounts(x, count, with_self);
     Write(out, x);
     return 0;
   });

@@ -456,6 +456,13 @@ Values IndexReduce(Emit& e, const OpCall& call) {
   return ScatterReduce(e, call, self, dim, index, source, reduce, include_self);
 }
 
+// Returns the argument of a pool over one dim, as that of a pool over two of which the first has size 1: `fill` there.
+absl::StatusOr<ValueId> SpatialPair(Emit& e, const OpCall& call, const char* key, int64_t fill) {
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> v, call.GetInts(key));
+  if (v.empty()) return e.Const(std::vector<int64_t>{});
+  return e.Const(std::vector<int64_t>{fill, v[0]});
+}
+
 Values MaxPool(Emit& e, const OpCall& call) {
   // The operator without indices is the first result of the operator that returns both.
   const std::string with = absl::StrCat(call.op().name(), "_with_indices");
@@ -472,15 +479,10 @@ Values MaxPool(Emit& e, const OpCall& call) {
   }
   if (call.op().name() == "aten::max_pool1d") {
     // Adds a dim of size 1.
-    auto widen = [&](const char* key, int64_t fill) -> absl::StatusOr<ValueId> {
-      SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> v, call.GetInts(key));
-      if (v.empty()) return e.Const(std::vector<int64_t>{});
-      return e.Const(std::vector<int64_t>{fill, v[0]});
-    };
-    SMELT_ASSIGN_OR_RETURN(ValueId kernel, widen("kernel_size", 1));
-    SMELT_ASSIGN_OR_RETURN(ValueId stride, widen("stride", 1));
-    SMELT_ASSIGN_OR_RETURN(ValueId padding, widen("padding", 0));
-    SMELT_ASSIGN_OR_RETURN(ValueId dilation, widen("dilation", 1));
+    SMELT_ASSIGN_OR_RETURN(ValueId kernel, SpatialPair(e, call, "kernel_size", 1));
+    SMELT_ASSIGN_OR_RETURN(ValueId stride, SpatialPair(e, call, "stride", 1));
+    SMELT_ASSIGN_OR_RETURN(ValueId padding, SpatialPair(e, call, "padding", 0));
+    SMELT_ASSIGN_OR_RETURN(ValueId dilation, SpatialPair(e, call, "dilation", 1));
     ValueId wide = e.Unsqueeze(call.arg(0).value, e.Rank(call.arg(0).value) - 1);
     ValueId out =
         e.Multi("aten::max_pool2d_with_indices", {wide, kernel, stride, padding, dilation, args.back()}, 2)[0];
@@ -577,14 +579,9 @@ Values AdaptiveAvgPool(Emit& e, const OpCall& call) {
 
 Values AvgPool1d(Emit& e, const OpCall& call) {
   const ValueId self = call.arg(0).value;
-  auto widen = [&](const char* key, int64_t fill) -> absl::StatusOr<ValueId> {
-    SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> v, call.GetInts(key));
-    if (v.empty()) return e.Const(std::vector<int64_t>{});
-    return e.Const(std::vector<int64_t>{fill, v[0]});
-  };
-  SMELT_ASSIGN_OR_RETURN(ValueId kernel, widen("kernel_size", 1));
-  SMELT_ASSIGN_OR_RETURN(ValueId stride, widen("stride", 1));
-  SMELT_ASSIGN_OR_RETURN(ValueId padding, widen("padding", 0));
+  SMELT_ASSIGN_OR_RETURN(ValueId kernel, SpatialPair(e, call, "kernel_size", 1));
+  SMELT_ASSIGN_OR_RETURN(ValueId stride, SpatialPair(e, call, "stride", 1));
+  SMELT_ASSIGN_OR_RETURN(ValueId padding, SpatialPair(e, call, "padding", 0));
   SMELT_ASSIGN_OR_RETURN(bool ceil_mode, call.GetBoolOr("ceil_mode", false));
   SMELT_ASSIGN_OR_RETURN(bool include, call.GetBoolOr("count_include_pad", true));
   ValueId out = e.Op("aten::avg_pool2d", {e.Unsqueeze(self, e.Rank(self) - 1), kernel, stride, padding,
