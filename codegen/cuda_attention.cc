@@ -77,7 +77,9 @@ class AttentionParts {
   }
   // for (first key of each tile that the band lets through to rows of the block)
   void ForEachTile(Value* first_row, int rows, const std::function<void(Value*)>& body) {
-    f_.For(FirstTile(first_row), EndOfTiles(first_row, rows), kTile, body);
+    Value* const first = FirstTile(first_row);
+    Value* const end = EndOfTiles(first_row, rows);
+    f_.For(first, end, kTile, body);
   }
   Value* FirstTile(Value* first_row) {
     Value* const low = f_.Emit(Term(first_row) + f_.Arg(W::kFirst));

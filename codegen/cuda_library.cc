@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "smelt/codegen/cuda_library_function.h"
+#include "smelt/codegen/cuda_order_keys.h"
 #include "smelt/codegen/cuda_schedule.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/schema/library_words.h"
@@ -206,10 +207,19 @@ absl::StatusOr<std::unique_ptr<llvm::Module>> LowerLibraryKernel(llvm::LLVMConte
   if (base == kTensorAttentionKernel && capability < 80) {
     return absl::UnimplementedError(absl::StrCat(kernel.Entry(), " needs tensor cores of compute capability 8.0"));
   }
+  if (base == kOrderMergeKernel || base == kOrderTakeKernel || base == kRunsKernel || base == kBincountKernel) {
+    for (int stage = 0; stage < static_cast<int>(kernel.Launch().stages.size()); ++stage) {
+      CudaLibraryFunction f(*module, kernel, stage == 0 ? kernel.Entry() : kernel.SecondEntry());
+      EmitLongOrder(f, kernel, stage);
+      f.b().CreateRetVoid();
+    }
+    return module;
+  }
   CudaLibraryFunction f(*module, kernel, kernel.Entry());
   if (base == kAttentionKernel || base == kTensorAttentionKernel) {
     EmitAttention(f, kernel);
-  } else if (base == kOrderKernel || base == kSearchKernel || base == kNonzeroKernel || base == kMaskedSelectKernel) {
+  } else if (base == kOrderKernel || base == kOrderPiecesKernel || base == kSearchKernel || base == kNonzeroKernel ||
+             base == kMaskedSelectKernel) {
     EmitOrder(f, kernel);
   } else {
     EmitRandom(f, base, kernel.types[0]);

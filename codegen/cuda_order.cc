@@ -5,6 +5,7 @@
 //                 where keys are equal, so that the order is stable. For a whole line of 2,048 elements a thread makes
 //                 264 exchanges between 66 barriers. Then the first elements are stored, or the one in the middle. Lines
 //                 may be sorted in place
+//   order_pieces  the same for each 2,048 elements of a longer line. cuda_long_order.cc merges them
 //   search        each thread finds one value by halving: log2(n) loads, one after the other
 //   nonzero,      one block takes 2,048 elements at a time: each thread counts those of its eight that are chosen, a scan
 //   masked_select in shared memory gives their places (16 barriers), and the block stores them. Elements keep their
@@ -13,6 +14,7 @@
 
 #include "llvm/IR/Intrinsics.h"
 #include "smelt/codegen/cuda_library_function.h"
+#include "smelt/codegen/cuda_order_keys.h"
 #include "smelt/codegen/cuda_schedule.h"
 #include "smelt/schema/library_words.h"
 
@@ -22,9 +24,6 @@ using llvm::AllocaInst;
 using llvm::Type;
 using llvm::Value;
 
-namespace {
-
-// ceil(log2(n)) of n > 0.
 Value* LogOf(CudaLibraryFunction& f, Value* n) {
   llvm::IRBuilder<>& b = f.b();
   Value* below = f.Emit(Term(n) - 1);
@@ -32,7 +31,6 @@ Value* LogOf(CudaLibraryFunction& f, Value* n) {
   return f.Emit(Term(64) - zeros);
 }
 
-// The key of an element: keys are ordered as the values are, NaN above all numbers, and -0 equals 0.
 Value* KeyOf(CudaLibraryFunction& f, Value* v, DType t) {
   llvm::IRBuilder<>& b = f.b();
   if (!IsFloating(t)) {
@@ -59,6 +57,8 @@ uint64_t NanKey(DType t) {
   return t == DType::kFloat64 ? ~uint64_t{0} : 0xffffffff;
 }
 
+namespace {
+
 class OrderEmitter {
  public:
   OrderEmitter(CudaLibraryFunction& f, DType t) : f_(f), b_(f.b()), g_(f.f()), type_(t) {}
@@ -71,6 +71,20 @@ class OrderEmitter {
     Term lines = 1;
     for (int d = 0; d < kStridedRank; ++d) lines = lines * f_.Arg(order_words::kLines + d);
     f_.For(g_.block(), lines, g_.blocks(), [&](Value* line) { Line(line); });
+  }
+  // Sorts the pieces of long lines.
+  void EmitPieces() {
+    keys_ = f_.Shared("_keys", b_.getInt64Ty(), kLongestLine);
+    indices_ = f_.Shared("_indices", b_.getInt32Ty(), kLongestLine);
+    length_ = f_.Arg(order_words::kLength);
+    Value* const pieces = f_.Emit(Term::CeilDiv(length_, kLongestLine));
+    Term items = pieces;
+    for (int d = 0; d < kStridedRank; ++d) items = items * f_.Arg(order_words::kLines + d);
+    f_.For(g_.block(), items, g_.blocks(), [&](Value* item) {
+      Value* const line = f_.Emit(Term(item) / pieces);
+      Value* const first = f_.Emit(Term(item) % pieces * kLongestLine);
+      Piece(line, first);
+    });
   }
 
  private:
@@ -95,20 +109,16 @@ class OrderEmitter {
   // for (i = thread; i < end; i += kCudaBlock)
   void Each(const Term& end, const std::function<void(Value*)>& body) { f_.For(g_.thread(), end, kCudaBlock, body); }
 
-  void Line(Value* line) {
-    const std::vector<Value*> at = f_.Offsets(line, W::kLines, {W::kIn + 1, W::kValues + 1, W::kIndices + 1});
-    Value* const log = LogOf(f_, length_);
+  // Sorts elements [first, first + count) of a line.
+  void Sort(Value* offset, const Term& first, Value* count, Value* log) {
     Value* const padded = f_.Emit(Term(1) << log);
-    const auto element = [&](Value* i) {
-      return f_.Address(f_.Arg(W::kIn), type_, Term(at[0]) + Term(i) * f_.Arg(W::kIn + 1 + kStridedRank));
-    };
     Value* const flip = f_.Emit(Term(0) - f_.Arg(W::kDescending));
     Each(padded, [&](Value* i) {
       AllocaInst* key = g_.Variable(b_.getInt64Ty());
       // Elements that fill the line up come after all others: their indices are larger.
       b_.CreateStore(b_.getInt64(~uint64_t{0}), key);
-      f_.If(Term(i) < length_, [&] {
-        Value* address = element(i);
+      f_.If(Term(i) < count, [&] {
+        Value* address = Element(offset, first + i);
         Value* k = KeyOf(f_, f_.Load(address, type_), type_);
         b_.CreateStore(f_.Emit(Term(k) ^ flip), key);
       });
@@ -124,6 +134,34 @@ class OrderEmitter {
         g_.Barrier();
       });
     });
+  }
+  // The address of an element of the line that begins at `offset`.
+  Value* Element(Value* offset, const Term& i) {
+    return f_.Address(f_.Arg(W::kIn), type_, Term(offset) + i * f_.Arg(W::kIn + 1 + kStridedRank));
+  }
+
+  void Piece(Value* line, Value* first) {
+    const std::vector<Value*> at = f_.Offsets(line, W::kLines, {W::kIn + 1});
+    Value* const count = f_.Emit(Term::Min(Term(length_) - first, kLongestLine));
+    Sort(at[0], first, count, b_.getInt64(11));
+    static_assert(kLongestLine == 1 << 11);
+    Value* const to = f_.Emit(Term(line) * length_ + first);
+    Each(count, [&](Value* i) {
+      Value* key = Key(i);
+      Value* k = Load(b_.getInt64Ty(), key);
+      Store(k, f_.Address(f_.Arg(long_order_words::kKeys), DType::kInt64, Term(to) + i));
+      Value* place = f_.Emit(Term(LoadIndex(i)) + first);
+      Value* narrow = b_.CreateTrunc(place, b_.getInt32Ty());
+      Store(narrow, f_.Address(f_.Arg(long_order_words::kPlaces), DType::kInt32, Term(to) + i));
+    });
+    // The next piece overwrites shared memory.
+    g_.Barrier();
+  }
+
+  void Line(Value* line) {
+    const std::vector<Value*> at = f_.Offsets(line, W::kLines, {W::kIn + 1, W::kValues + 1, W::kIndices + 1});
+    const auto element = [&](Value* i) { return Element(at[0], i); };
+    Sort(at[0], 0, length_, LogOf(f_, length_));
     NoteTies();
     Value* const first = FirstOfResult();
     // The elements themselves, before any is overwritten.
@@ -374,6 +412,8 @@ void EmitChoice(CudaLibraryFunction& f, const LibraryKernel& kernel) {
 void EmitOrder(CudaLibraryFunction& f, const LibraryKernel& kernel) {
   if (kernel.base == kOrderKernel) {
     OrderEmitter(f, kernel.types[0]).Emit();
+  } else if (kernel.base == kOrderPiecesKernel) {
+    OrderEmitter(f, kernel.types[0]).EmitPieces();
   } else if (kernel.base == kSearchKernel) {
     EmitSearch(f, kernel.types);
   } else {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -111,6 +112,181 @@ TEST(CudaOrderTest, SortsTheLongestLine) {
   std::vector<int64_t> got;
   for (int64_t i = 0; i < length; ++i) got.push_back(static_cast<int64_t>(indices.Get(i)));
   EXPECT_THAT(got, ElementsAreArray(order));
+}
+
+// Pairs of keys and places, and the launches that sort lines longer than a block's memory.
+class Pairs {
+ public:
+  explicit Pairs(int64_t n)
+      : keys_{{DType::kInt64, n}, {DType::kInt64, n}}, places_{{DType::kInt32, n}, {DType::kInt32, n}} {}
+  // Returns the words of an order with those of a long one, where the pairs are in order.
+  std::vector<int64_t> Sort(std::vector<int64_t> words, DType t) {
+    using namespace long_order_words;  // NOLINT
+    words.resize(kCount);
+    int now = 0;
+    const auto place = [&] {
+      words[kKeys] = keys_[now].word(), words[kPlaces] = places_[now].word();
+      words[kOtherKeys] = keys_[1 - now].word(), words[kOtherPlaces] = places_[1 - now].word();
+    };
+    place();
+    LaunchLibraryKernel({kOrderPiecesKernel, {t}}, 80, words, 3);
+    for (int64_t run = kLongestLine; run < words[order_words::kLength]; run *= 2) {
+      words[kRun] = run;
+      LaunchLibraryKernel({kOrderMergeKernel, {}}, 80, words, 3);
+      now = 1 - now;
+      place();
+    }
+    return words;
+  }
+
+ private:
+  LibraryMemory keys_[2], places_[2];
+};
+
+TEST(CudaOrderTest, SortsLinesThatNoBlockHolds) {
+  const int64_t lines = 2, length = 2 * kLongestLine + 100, keep = length - 7;
+  LibraryMemory in(DType::kFloat32, lines * length), indices(DType::kInt64, lines * keep);
+  std::mt19937 rng(2);
+  FillOddly(in, DType::kFloat32, rng);
+  const LibraryMemory before = in;
+  for (const bool descending : {false, true}) {
+    // Elements that are not kept stay in place.
+    in = before;
+    std::vector<int64_t> words = OrderWords(in, &in, &indices, lines, length, keep);
+    words[order_words::kDescending] = descending;
+    words[order_words::kValues + kStridedRank] = length;
+    Pairs pairs(lines * length);
+    words = pairs.Sort(words, DType::kFloat32);
+    LaunchLibraryKernel({kOrderTakeKernel, {DType::kFloat32}}, 80, words, 3);
+    int64_t wrong = 0;
+    for (int64_t line = 0; line < lines; ++line) {
+      const std::vector<int64_t> order = InOrder(before, line * length, length, descending);
+      for (int64_t i = 0; i < length; ++i) {
+        const double want = before.Get(line * length + (i < keep ? order[static_cast<size_t>(i)] : i)),
+                     got = in.Get(line * length + i);
+        wrong += !(got == want || (std::isnan(got) && std::isnan(want)));
+        wrong += i < keep && static_cast<int64_t>(indices.Get(line * keep + i)) != order[static_cast<size_t>(i)];
+      }
+    }
+    EXPECT_EQ(wrong, 0);
+  }
+}
+
+TEST(CudaOrderTest, TheMedianOfALongLineIsTheLowerOneOfTwoAndNaNIfThereIsOne) {
+  const int64_t length = kLongestLine + 2;
+  LibraryMemory in(DType::kFloat32, 2 * length), values(DType::kFloat32, 2), indices(DType::kInt64, 2);
+  for (int64_t i = 0; i < 2 * length; ++i) in.Set(i, static_cast<double>(i * 7 % length));
+  in.Set(length + 5, std::nan(""));
+  Pairs pairs(2 * length);
+  std::vector<int64_t> words = OrderWords(in, &values, &indices, 2, length, 1);
+  words[order_words::kMedian] = 1;
+  words = pairs.Sort(words, DType::kFloat32);
+  LaunchLibraryKernel({kOrderTakeKernel, {DType::kFloat32}}, 80, words, 1);
+  const auto middle = static_cast<double>((length - 1) / 2);
+  EXPECT_EQ(values.Get(0), middle);
+  EXPECT_EQ(in.Get(static_cast<int64_t>(indices.Get(0))), middle);
+  EXPECT_TRUE(std::isnan(values.Get(1)));
+  EXPECT_EQ(indices.Get(1), 5);
+  // Without NaN.
+  words[order_words::kMedian] = 2;
+  LaunchLibraryKernel({kOrderTakeKernel, {DType::kFloat32}}, 80, words, 1);
+  const std::vector<int64_t> order = InOrder(in, length, length, false);
+  EXPECT_EQ(values.Get(1), in.Get(length + order[static_cast<size_t>((length - 2) / 2)]));
+}
+
+TEST(CudaOrderTest, AFlagTellsWhetherALongOrderLeavesOpenWhichElementsAreTaken) {
+  const int64_t length = kLongestLine + 50;
+  LibraryMemory in(DType::kInt64, length), indices(DType::kInt64, 3), flag(DType::kInt64, 1);
+  for (int64_t i = 0; i < length; ++i) in.Set(i, static_cast<double>(i));
+  std::vector<int64_t> words = OrderWords(in, nullptr, &indices, 1, length, 3);
+  words[order_words::kTies] = 3, words[order_words::kFlag] = flag.word();
+  const auto run = [&] {
+    Pairs pairs(length);
+    flag.Set(0, 0);
+    LaunchLibraryKernel({kOrderTakeKernel, {DType::kInt64}}, 80, pairs.Sort(words, DType::kInt64), 2);
+    return flag.Get(0);
+  };
+  EXPECT_EQ(run(), 0);
+  in.Set(1000, 3);  // the last that is taken equals the next one
+  in.Set(2, 4);
+  EXPECT_EQ(run(), 1);
+  in.Set(1000, 1000);
+  EXPECT_EQ(run(), 0);
+}
+
+// Words for runs of dense elements.
+std::vector<int64_t> RunsWords(LibraryMemory& in, int64_t room, LibraryMemory* values, LibraryMemory* inverse,
+                               LibraryMemory* counts, LibraryMemory* begins, LibraryMemory* number) {
+  using namespace runs_words;  // NOLINT
+  std::vector<int64_t> words(kEnd, 0);
+  words[kLength] = in.elements(), words[kRoom] = room;
+  const auto operand = [&](int word, LibraryMemory* m, bool has_stride) {
+    if (m == nullptr) return;
+    words[word] = m->word();
+    if (has_stride) words[word + 1] = 1;
+  };
+  operand(kIn, &in, true), operand(kValues, values, true), operand(kInverse, inverse, true);
+  operand(kCounts, counts, true), operand(kBegins, begins, false), operand(kNumber, number, false);
+  return words;
+}
+std::vector<double> Contents(const LibraryMemory& m) {
+  std::vector<double> out;
+  for (int64_t i = 0; i < m.elements(); ++i) out.push_back(m.Get(i));
+  return out;
+}
+
+TEST(CudaOrderTest, RunsOfEqualElementsInTheirOwnOrder) {
+  LibraryMemory in(DType::kFloat32, 8), values(DType::kFloat32, 6), inverse(DType::kInt64, 8), counts(DType::kInt64, 6),
+      begins(DType::kInt64, 8), number(DType::kInt64, 1);
+  const double elements[] = {1, 1, 0, -0.0, std::nan(""), std::nan(""), 1, 2};
+  for (int64_t i = 0; i < 8; ++i) in.Set(i, elements[i]);
+  const auto words = RunsWords(in, 6, &values, &inverse, &counts, &begins, &number);
+  LaunchLibraryKernel({kRunsKernel, {DType::kFloat32}}, 80, words, 2);
+  EXPECT_EQ(number.Get(0), 6);
+  EXPECT_EQ(values.Get(0), 1);
+  EXPECT_EQ(values.Get(1), 0);
+  EXPECT_TRUE(std::isnan(values.Get(3)));
+  EXPECT_THAT(Contents(inverse), ElementsAre(0, 0, 1, 1, 2, 3, 4, 5));
+  EXPECT_THAT(Contents(counts), ElementsAre(2, 2, 1, 1, 1, 1));
+}
+
+TEST(CudaOrderTest, RunsOfElementsInOrder) {
+  const int64_t n = 600;
+  LibraryMemory in(DType::kInt32, n), values(DType::kInt32, 7), inverse(DType::kInt64, n), counts(DType::kInt64, 7),
+      begins(DType::kInt64, n), number(DType::kInt64, 1);
+  for (int64_t i = 0; i < n; ++i) in.Set(i, static_cast<double>(i * i % 7 * 10));
+  std::map<double, int64_t> want;
+  for (int64_t i = 0; i < n; ++i) ++want[in.Get(i)];
+  Pairs pairs(n);
+  const std::vector<int64_t> order = pairs.Sort(OrderWords(in, nullptr, nullptr, 1, n, n), DType::kInt32);
+  auto words = RunsWords(in, 7, &values, &inverse, &counts, &begins, &number);
+  words[runs_words::kKeys] = order[long_order_words::kKeys];
+  words[runs_words::kPlaces] = order[long_order_words::kPlaces];
+  LaunchLibraryKernel({kRunsKernel, {DType::kInt32}}, 80, words, 1);
+  ASSERT_EQ(number.Get(0), static_cast<double>(want.size()));
+  int64_t run = 0;
+  for (const auto& [value, count] : want) {
+    EXPECT_EQ(values.Get(run), value);
+    EXPECT_EQ(counts.Get(run), static_cast<double>(count));
+    ++run;
+  }
+  for (int64_t i = 0; i < n; ++i) EXPECT_EQ(values.Get(static_cast<int64_t>(inverse.Get(i))), in.Get(i));
+}
+
+TEST(CudaOrderTest, CountsElementsThatAreBinsAndFlagsOthers) {
+  using namespace bincount_words;  // NOLINT
+  LibraryMemory in(DType::kInt16, 300), bins(DType::kInt64, 5), flag(DType::kInt64, 1);
+  for (int64_t i = 0; i < 300; ++i) in.Set(i, static_cast<double>(i % 3 + 1));
+  flag.Set(0, 0);
+  const std::vector<int64_t> words = {300, in.word(), 1, bins.word(), 1, 5, flag.word()};
+  LaunchLibraryKernel({kBincountKernel, {DType::kInt16}}, 80, words, 2);
+  EXPECT_THAT(Contents(bins), ElementsAre(0, 100, 100, 100, 0));
+  EXPECT_EQ(flag.Get(0), 0);
+  in.Set(7, -1);
+  in.Set(10, 5);
+  LaunchLibraryKernel({kBincountKernel, {DType::kInt16}}, 80, words, 2);
+  EXPECT_THAT(Contents(bins), ElementsAre(0, 100, 98, 100, 0));
+  EXPECT_EQ(flag.Get(0), 1);
 }
 
 TEST(CudaOrderTest, TheMedianIsTheLowerOneOfTwoAndNaNIfThereIsOne) {

@@ -29,6 +29,8 @@ bool MultipliesFloats(absl::Span<const DType> t) {
   return IsFloating(t[0]) && t[0] != DType::kFloat64 && Multiplies(t);
 }
 bool IsReal(absl::Span<const DType> t) { return !IsComplex(t[0]); }
+bool IsAny(absl::Span<const DType>) { return true; }
+bool IsInteger(absl::Span<const DType> t) { return IsIntegral(t[0]) && t[0] != DType::kBool; }
 bool IsSize(absl::Span<const DType> t) { return t[0] == ElementOfSize(t[0]); }
 
 bool IsSearched(absl::Span<const DType> t) {
@@ -56,6 +58,11 @@ constexpr Base kBases[] = {
     {kAttentionKernel, attention_words::kCount, 2, Attends},
     {kTensorAttentionKernel, attention_words::kCount, 2, AttendsToHalves},
     {kOrderKernel, order_words::kCount, 1, IsReal},
+    {kOrderPiecesKernel, long_order_words::kCount, 1, IsReal},
+    {kOrderMergeKernel, long_order_words::kCount, 0, IsAny},
+    {kOrderTakeKernel, long_order_words::kCount, 1, IsReal},
+    {kRunsKernel, runs_words::kEnd, 1, IsReal},
+    {kBincountKernel, bincount_words::kCount, 1, IsInteger},
     {kSearchKernel, search_words::kCount, 3, IsSearched},
     {kNonzeroKernel, choice_words::kEnd, 1, IsReal},
     {kMaskedSelectKernel, choice_words::kEnd, 1, IsSize},
@@ -114,7 +121,7 @@ std::string LibraryKernel::Entry() const {
   return out;
 }
 
-std::string LibraryKernel::SumEntry() const { return absl::StrCat(Entry(), "_sum"); }
+std::string LibraryKernel::SecondEntry() const { return absl::StrCat(Entry(), "_second"); }
 
 int LibraryKernel::NumWords() const {
   const Base* b = Find(*this);
@@ -149,7 +156,7 @@ fb::CudaKernelT LibraryKernel::Launch() const {
                       fb::CudaFactor(kSlices, 1, 1)};
     out.workspace_bytes = int64_t{tile} * tile * ItemSize(ProductSum(types[0]));
     out.stages.push_back(std::move(stage));
-    stage = new_stage(SumEntry());
+    stage = new_stage(SecondEntry());
     stage->factors = {fb::CudaFactor(kBatch, 4, 1), fb::CudaFactor(kRows, 1, 1), fb::CudaFactor(kColumns, 1, 1)};
     stage->items_per_block = kThreads;
   } else if (base == kProductKernel || base == kWideProductKernel) {
@@ -167,7 +174,27 @@ fb::CudaKernelT LibraryKernel::Launch() const {
                       fb::CudaFactor(attention_words::kQueries, 1, rows)};
   } else if (base == kOrderKernel) {
     stage->factors = {fb::CudaFactor(order_words::kLines, kStridedRank, 1)};
-  } else if (base != kNonzeroKernel && base != kMaskedSelectKernel) {
+  } else if (base == kOrderPiecesKernel) {
+    stage->factors = {fb::CudaFactor(order_words::kLines, kStridedRank, 1),
+                      fb::CudaFactor(order_words::kLength, 1, kLongestLine)};
+  } else if (base == kOrderMergeKernel || base == kOrderTakeKernel) {
+    stage->factors = {fb::CudaFactor(order_words::kLines, kStridedRank, 1), fb::CudaFactor(order_words::kLength, 1, 1)};
+    stage->items_per_block = kThreads;
+    if (base == kOrderTakeKernel) {
+      auto second = new_stage(SecondEntry());
+      second->factors = {fb::CudaFactor(order_words::kLines, kStridedRank, 1),
+                         fb::CudaFactor(order_words::kKeep, 1, 1)};
+      second->items_per_block = kThreads;
+      out.stages.push_back(std::exchange(stage, std::move(second)));
+    }
+  } else if (base == kBincountKernel) {
+    stage->factors = {fb::CudaFactor(bincount_words::kBins, 1, 1)};
+    stage->items_per_block = kThreads;
+    auto second = new_stage(SecondEntry());
+    second->factors = {fb::CudaFactor(bincount_words::kLength, 1, 1)};
+    second->items_per_block = kThreads;
+    out.stages.push_back(std::exchange(stage, std::move(second)));
+  } else if (base != kNonzeroKernel && base != kMaskedSelectKernel && base != kRunsKernel) {
     // An element for each thread. These words begin with the sizes.
     static_assert(int{random_words::kSizes} == 0 && int{search_words::kSizes} == 0);
     stage->factors = {fb::CudaFactor(random_words::kSizes, kStridedRank, 1)};
@@ -209,12 +236,29 @@ LibraryKernel RandomKernelFor(fb::RandomKind kind, DType t) {
   }
 }
 
+namespace {
+
+// Sort pairs of keys and places.
+std::vector<LibraryKernel> LongOrder(DType t) { return {{kOrderPiecesKernel, {t}}, {kOrderMergeKernel, {}}}; }
+
+}  // namespace
+
 std::vector<LibraryKernel> LibraryKernelsFor(absl::string_view op, absl::Span<const std::optional<DType>> inputs,
                                              absl::Span<const std::optional<DType>> outputs) {
   if (inputs.empty() || outputs.empty() || !inputs[0]) return {};
   for (absl::string_view order : {"sort", "topk", "kthvalue", "median", "nanmedian"}) {
-    if (op == order) return {{kOrderKernel, {*inputs[0]}}};
+    if (op != order) continue;
+    std::vector<LibraryKernel> kernels = LongOrder(*inputs[0]);
+    kernels.push_back({kOrderTakeKernel, {*inputs[0]}});
+    kernels.push_back({kOrderKernel, {*inputs[0]}});
+    return kernels;
   }
+  if (op == "unique" || op == "unique_count") {
+    std::vector<LibraryKernel> kernels = LongOrder(*inputs[0]);
+    kernels.push_back({kRunsKernel, {*inputs[0]}});
+    return kernels;
+  }
+  if (op == "bincount") return {{kBincountKernel, {*inputs[0]}}};
   if (!outputs[0]) return {};
   if (op == "attention") {
     const bool has_mask = inputs.size() > 3 && inputs[3].has_value();

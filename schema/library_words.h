@@ -99,6 +99,57 @@ enum Word {
 };
 }  // namespace order_words
 
+// The same for lines that no block's memory holds, in several launches over pairs of a key and an index, in memory of
+// the caller: sorts pieces of kLongestLine elements; merges sorted runs of kRun pairs in twos, which must be done until
+// one is left; and takes the results. The values of a line are moved when all have been read, so that lines may be sorted
+// in place. Types: the values'; none; the values'. The words are those of an order and some more.
+inline constexpr char kOrderPiecesKernel[] = "order_pieces", kOrderMergeKernel[] = "order_merge",
+                      kOrderTakeKernel[] = "order_take";
+namespace long_order_words {
+enum Word {
+  kKeys =
+      order_words::kCount,  // the address of an int64 for each element, line by line: pairs that are read, or result
+  kPlaces,                  // ... of an int32
+  kOtherKeys,               // ... pairs that a merge writes; else room
+  kOtherPlaces,
+  kRun,  // pairs of a sorted run
+  kCount,
+};
+}  // namespace long_order_words
+
+// Runs of equal elements, of which NaN has none: one element of each, the number of each element's run, the length of
+// each run, or how many there are. The elements are in the order that an order of one long line has left, or in their
+// own. Types: theirs.
+inline constexpr char kRunsKernel[] = "runs";
+namespace runs_words {
+enum Word {
+  kLength,
+  kIn,              // the address and the stride of elements
+  kKeys = kIn + 2,  // sorted keys and places; 0: the elements' own order
+  kPlaces,
+  kBegins,                 // the address of an int64 for each run, as room
+  kValues,                 // the address and the stride; each may be 0
+  kInverse = kValues + 2,  // ... of int64, by places of elements
+  kCounts = kInverse + 2,  // ... of int64
+  kNumber = kCounts + 2,   // ... of one int64
+  kRoom,                   // runs that there is room for
+  kEnd,
+};
+}  // namespace runs_words
+
+// Counts the elements that are 0, 1, ...; types: theirs. Elements that are no bin set the flag, and count nowhere.
+inline constexpr char kBincountKernel[] = "bincount";
+namespace bincount_words {
+enum Word {
+  kLength,
+  kIn,             // the address and the stride of elements
+  kOut = kIn + 2,  // ... of int64
+  kBins = kOut + 2,
+  kFlag,  // the address of an int64
+  kCount,
+};
+}  // namespace bincount_words
+
 // The first place of a row of boundaries in which a value can be inserted (`right`: the last one). Types: boundaries,
 // values, places.
 inline constexpr char kSearchKernel[] = "search";

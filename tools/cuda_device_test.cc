@@ -9,6 +9,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,7 +22,11 @@
 #include "smelt/codegen/kernel_cache.h"
 #include "smelt/core/base/file.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/device.h"
+#include "smelt/core/tensor/dtype.h"
+#include "smelt/core/tensor/tensor.h"
 #include "smelt/fuser/kernel_spec.h"
+#include "smelt/pipeline/compile.h"
 #include "smelt/runtime/case.h"
 #include "smelt/runtime/cuda/testing/fake_driver.h"
 #include "smelt/runtime/cuda/testing/native_kernels.h"
@@ -202,6 +207,61 @@ std::vector<Case> AllCases() {
 }
 INSTANTIATE_TEST_SUITE_P(All, CudaDeviceCaseTest, ::testing::ValuesIn(AllCases()),
                          [](const auto& info) { return info.param.name; });
+
+// A line is longer than what a block of the GPU holds.
+TEST(CudaDeviceTest, OrdersOfLongLinesNeedNoStepOnTheHost) {
+  auto g = ParseModel(R"(graph(%x : Float(2, 5000, strides=[5000, 1])):
+  %one : int = prim::Constant[value=1]()
+  %no : bool = prim::Constant[value=0]()
+  %yes : bool = prim::Constant[value=1]()
+  %v : Tensor, %i : Tensor = aten::sort(%x, %one, %yes)
+  %m : Tensor, %at : Tensor = aten::median.dim(%x, %one, %no)
+  return (%v, %i, %m, %at)
+)");
+  ASSERT_TRUE(g.ok()) << g.status();
+  const std::string path = Scratch("long_lines.smb");
+  const auto compiled = CompileToFile(**g, path, Options());
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  const absl::Status turned = TurnToCuda(path);
+  ASSERT_TRUE(turned.ok()) << turned;
+  auto program = Program::Load(path, {.device = "cuda:0"});
+  ASSERT_TRUE(program.ok()) << program.status();
+  auto instance = Instance::Create(*program);
+  ASSERT_TRUE(instance.ok()) << instance.status();
+  constexpr int64_t kLines = 2, kLength = 5000;
+  Tensor x = Tensor::Empty(DType::kFloat32, {kLines, kLength});
+  for (int64_t i = 0; i < kLines * kLength; ++i) x.data_as<float>()[i] = static_cast<float>(i * 7919 % 4001);
+  auto on_device = x.CopyTo(Device::Cuda(0));
+  ASSERT_TRUE(on_device.ok()) << on_device.status();
+  // The second call is a graph.
+  for (int call = 0; call < 2; ++call) {
+    auto results = (*instance)->Run({Datum(*on_device)});
+    ASSERT_TRUE(results.ok()) << results.status();
+    EXPECT_EQ((*instance)->last_call().host_steps, 0);
+    std::vector<Tensor> out;
+    for (const Datum& r : *results) {
+      auto copy = r.tensor().CopyTo(Device::Cpu());
+      ASSERT_TRUE(copy.ok()) << copy.status();
+      out.push_back(*copy);
+    }
+    int64_t wrong = 0;
+    for (int64_t line = 0; line < kLines; ++line) {
+      const float* const elements = x.data_as<float>() + line * kLength;
+      std::vector<int64_t> order(kLength);
+      std::iota(order.begin(), order.end(), 0);
+      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return elements[a] > elements[b]; });
+      for (int64_t i = 0; i < kLength; ++i) {
+        wrong += out[0].data_as<float>()[line * kLength + i] != elements[order[static_cast<size_t>(i)]];
+        wrong += out[1].data_as<int64_t>()[line * kLength + i] != order[static_cast<size_t>(i)];
+      }
+      const float median = elements[order[kLength / 2]];  // the lower one of two, of descending elements
+      EXPECT_EQ(out[2].data_as<float>()[line], median);
+      EXPECT_EQ(elements[out[3].data_as<int64_t>()[line]], median);
+    }
+    EXPECT_EQ(wrong, 0);
+  }
+  for (const auto& [entry, kernel] : Emulations()) EXPECT_EQ(kernel->race(), "") << entry;
+}
 
 }  // namespace
 }  // namespace smelt

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "smelt/core/base/status_macros.h"
@@ -32,6 +33,9 @@ bool ArePlenty(int64_t batches, int64_t rows, int64_t columns) {
   return rows >= kTile && columns >= kTile && (rows / kTile) * (columns / kTile) >= (kEnough + batches - 1) / batches;
 }
 
+// Places of elements of a line are numbers of 32 bits.
+constexpr int64_t kMostPlaces = int64_t{1} << 31;
+
 // Where a product has few tiles, most multiprocessors would be idle. Returns how many blocks share a tile: as many as
 // give work to all, of slices of the inner dim that are long against the cost of adding their sums. It depends on sizes
 // alone, so that every GPU gives the same bits.
@@ -50,30 +54,40 @@ void SetLast(std::vector<int64_t>* words, int first, int count, absl::Span<const
 
 }  // namespace
 
-absl::Status DeviceOp::Launch(const ExecutionDevice& device, int64_t* status) {
-  KernelLaunch launch;
-  launch.image = image_;
-  launch.kernel = kernel_;
-  launch.words = words_.data();
-  launch.tiles = 1;
-  launch.status = status;
-  return device.Launch(launch);
+absl::Status DeviceOp::LaunchAll(const ExecutionDevice& device, int64_t* status) const {
+  for (const Launch& l : launches_) {
+    KernelLaunch launch;
+    launch.image = image_;
+    launch.kernel = l.kernel;
+    launch.words = l.words.data();
+    launch.tiles = 1;
+    launch.status = status;
+    SMELT_RETURN_IF_ERROR(device.Launch(launch));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<bool> DeviceOp::Run(const ExecutionDevice& device, absl::Span<char* const> inputs,
                                    absl::Span<char* const> outputs, int64_t* status) {
   if (is_on_host_) return false;
-  if (kernel_ < 0) return true;
-  for (const Address& a : addresses_) words_[a.word] = WordOf((a.is_output ? outputs : inputs)[a.operand]);
+  if (launches_.empty()) return true;
+  for (const Operand& o : operands_) {
+    launches_[o.launch].words[o.word] = WordOf((o.is_output ? outputs : inputs)[o.number]);
+  }
+  std::shared_ptr<Storage> room;
+  if (room_bytes_ > 0) {
+    SMELT_ASSIGN_OR_RETURN(room, device.NewStorage(room_bytes_));
+    for (const Room& r : rooms_) launches_[r.launch].words[r.word] = WordOf(room->address() + r.offset);
+  }
   if (flag_word_ < 0) {
-    SMELT_RETURN_IF_ERROR(Launch(device, status));
+    SMELT_RETURN_IF_ERROR(LaunchAll(device, status));
     return true;
   }
   if (outputs[0] != nullptr && outputs[0] == inputs[0]) return false;
   SMELT_ASSIGN_OR_RETURN(const std::shared_ptr<Storage> flag, device.NewStorage(sizeof(int64_t)));
   SMELT_RETURN_IF_ERROR(device.Zero(flag->address(), sizeof(int64_t)));
-  words_[flag_word_] = WordOf(flag->address());
-  SMELT_RETURN_IF_ERROR(Launch(device, status));
+  launches_.back().words[flag_word_] = WordOf(flag->address());
+  SMELT_RETURN_IF_ERROR(LaunchAll(device, status));
   int64_t is_open = 0;
   SMELT_RETURN_IF_ERROR(device.ToHost(reinterpret_cast<char*>(&is_open), flag->address(), sizeof is_open));
   return is_open == 0;
@@ -83,19 +97,23 @@ absl::StatusOr<bool> DeviceOp::Fill(const ExecutionDevice& device, double p0, do
                                     char* to, int64_t* status) {
   using namespace random_words;  // NOLINT
   if (is_on_host_) return false;
-  if (kernel_ < 0) return true;
-  words_[kTo] = WordOf(to);
-  words_[kSeed] = static_cast<int64_t>(random.seed), words_[kNext] = static_cast<int64_t>(random.next);
-  words_[kP0] = WordOf(p0), words_[kP1] = WordOf(p1);
-  SMELT_RETURN_IF_ERROR(Launch(device, status));
+  if (launches_.empty()) return true;
+  std::vector<int64_t>& words = launches_[0].words;
+  words[kTo] = WordOf(to);
+  words[kSeed] = static_cast<int64_t>(random.seed), words[kNext] = static_cast<int64_t>(random.next);
+  words[kP0] = WordOf(p0), words[kP1] = WordOf(p1);
+  SMELT_RETURN_IF_ERROR(LaunchAll(device, status));
   return true;
 }
 
-absl::StatusOr<bool> DeviceLibrary::Use(const LibraryKernel& kernel, DeviceOp* op) const {
-  if (image_ == nullptr || kernel.NumWords() != static_cast<int>(op->words_.size())) return false;
-  SMELT_ASSIGN_OR_RETURN(op->kernel_, image_->FindLibraryKernel(kernel));
+absl::StatusOr<bool> DeviceLibrary::Use(const LibraryKernel& kernel, const std::vector<int64_t>& words,
+                                        DeviceOp* op) const {
+  if (image_ == nullptr || kernel.NumWords() != static_cast<int>(words.size())) return false;
+  SMELT_ASSIGN_OR_RETURN(const int number, image_->FindLibraryKernel(kernel));
+  if (number < 0) return false;
   op->image_ = image_;
-  return op->kernel_ >= 0;
+  op->launches_.push_back({number, words});
+  return true;
 }
 
 absl::StatusOr<std::unique_ptr<DeviceOp>> DeviceLibrary::Prepare(const LibraryRequest& request) const {
@@ -106,6 +124,8 @@ absl::StatusOr<std::unique_ptr<DeviceOp>> DeviceLibrary::Prepare(const LibraryRe
     if (request.op == "attention") return Attention(request, op.get());
     if (request.op == "searchsorted") return Search(request, op.get());
     if (request.op == "nonzero" || request.op == "masked_select") return Choose(request, op.get());
+    if (request.op == "unique" || request.op == "unique_count") return Runs(request, op.get());
+    if (request.op == "bincount") return Bincount(request, op.get());
     return Order(request, op.get());
   };
   SMELT_ASSIGN_OR_RETURN(const bool has_kernel, make());
@@ -118,13 +138,12 @@ absl::StatusOr<bool> DeviceLibrary::Product(const LibraryRequest& r, DeviceOp* o
   SMELT_ASSIGN_OR_RETURN(const MatmulProblem p, library_internal::UnderstandMatmul(r));
   if (p.batch.size() > 4) return false;
   if (p.m == 0 || p.n == 0 || p.batches == 0) return true;
-  std::vector<int64_t>& words = op->words_;
-  words.assign(kCount, 0);
+  std::vector<int64_t> words(kCount, 0);
   words[kRows] = p.m, words[kColumns] = p.n, words[kInner] = p.k;
   SetLast(&words, kBatch, 4, p.batch, 1);
-  const auto matrix = [&](int first, DeviceOp::Address at, int64_t row, int64_t column,
+  const auto matrix = [&](int first, DeviceOp::Operand at, int64_t row, int64_t column,
                           const std::vector<int64_t>& batch) {
-    op->addresses_.push_back(at);
+    op->operands_.push_back(at);
     words[first + 1] = row, words[first + 2] = column;
     SetLast(&words, first + 3, 4, batch, 0);
   };
@@ -135,16 +154,16 @@ absl::StatusOr<bool> DeviceLibrary::Product(const LibraryRequest& r, DeviceOp* o
   words[kAlpha] = WordOf(p.alpha), words[kBeta] = WordOf(p.beta);
   const std::vector<DType> types = {p.dtype, p.out_dtype};
   if (ArePlenty(p.batches, p.m, p.n)) {
-    SMELT_ASSIGN_OR_RETURN(const bool found, Use({kWideProductKernel, types}, op));
+    SMELT_ASSIGN_OR_RETURN(const bool found, Use({kWideProductKernel, types}, words, op));
     if (found) return true;
   }
   if (const int64_t slices = SlicesOf(p.batches, p.m, p.n, p.k); slices > 1) {
     words.push_back(slices);
-    SMELT_ASSIGN_OR_RETURN(const bool found, Use({kSplitProductKernel, types}, op));
+    SMELT_ASSIGN_OR_RETURN(const bool found, Use({kSplitProductKernel, types}, words, op));
     if (found) return true;
     words.pop_back();
   }
-  return Use({kProductKernel, types}, op);
+  return Use({kProductKernel, types}, words, op);
 }
 
 absl::StatusOr<bool> DeviceLibrary::Convolution(const LibraryRequest& r, DeviceOp* op) const {
@@ -158,8 +177,7 @@ absl::StatusOr<bool> DeviceLibrary::Convolution(const LibraryRequest& r, DeviceO
   const bool has_bias = r.inputs.size() > 2 && r.inputs[2].present;
   if (has_bias && (r.inputs[2].rank() != 1 || r.inputs[2].sizes[0] != out.sizes[1])) return false;
   const int64_t in_channels = in.sizes[1] / p.groups, out_channels = out.sizes[1] / p.groups;
-  std::vector<int64_t>& words = op->words_;
-  words.assign(kCount, 0);
+  std::vector<int64_t> words(kCount, 0);
   words[kImages] = out.sizes[0], words[kGroups] = p.groups;
   words[kOutChannels] = out_channels, words[kInChannels] = in_channels;
   words[kTransposed] = p.transposed;
@@ -177,22 +195,22 @@ absl::StatusOr<bool> DeviceLibrary::Convolution(const LibraryRequest& r, DeviceO
   };
   image(kInput, in, in_channels);
   image(kOutput, out, out_channels);
-  op->addresses_ = {{kInput, 0}, {kWeight, 1}, {kOutput, 0, true}};
+  op->operands_ = {{kInput, 0}, {kWeight, 1}, {kOutput, 0, true}};
   words[kWeight + 1] = weight.strides[p.transposed ? 0 : 1];
   words[kWeight + 2] = weight.strides[p.transposed ? 1 : 0];
   words[kWeight + 3] = weight.strides[0] * (p.transposed ? in_channels : out_channels);
   SetLast(&words, kWeight + 4, 3, spatial(weight.strides), 0);
   if (has_bias) {
-    op->addresses_.push_back({kBias, 2});
+    op->operands_.push_back({kBias, 2});
     words[kBias + 1] = r.inputs[2].strides[0];
     words[kBias + 2] = r.inputs[2].strides[0] * out_channels;
   }
   const std::vector<DType> types = {in.dtype, out.dtype};
   if (ArePlenty(p.groups, out.NumElements() / out.sizes[1], out_channels)) {
-    SMELT_ASSIGN_OR_RETURN(const bool found, Use({kWideConvolutionKernel, types}, op));
+    SMELT_ASSIGN_OR_RETURN(const bool found, Use({kWideConvolutionKernel, types}, words, op));
     if (found) return true;
   }
-  return Use({kConvolutionKernel, types}, op);
+  return Use({kConvolutionKernel, types}, words, op);
 }
 
 absl::StatusOr<bool> DeviceLibrary::Attention(const LibraryRequest& r, DeviceOp* op) const {
@@ -203,18 +221,17 @@ absl::StatusOr<bool> DeviceLibrary::Attention(const LibraryRequest& r, DeviceOp*
   const int leading = query.rank() - 2;
   if (leading > 4 || out.sizes[leading + 1] > kWidestValue || query.sizes[leading + 1] == 0) return false;
   if (out.NumElements() == 0) return true;
-  std::vector<int64_t>& words = op->words_;
-  words.assign(kCount, 0);
+  std::vector<int64_t> words(kCount, 0);
   const auto heads = [&](const std::vector<int64_t>& v) { return absl::MakeConstSpan(v).first(leading); };
   SetLast(&words, kHeads, 4, heads(query.sizes), 1);
   words[kQueries] = query.sizes[leading], words[kKeys] = key.sizes[leading];
   words[kDepth] = query.sizes[leading + 1], words[kColumns] = out.sizes[leading + 1];
-  const auto matrix = [&](const DeviceOp::Address& at, const OperandShape& o, bool broadcasts) {
+  const auto matrix = [&](const DeviceOp::Operand& at, const OperandShape& o, bool broadcasts) {
     std::vector<int64_t> strides = o.strides;
     for (int d = 0; broadcasts && d < o.rank(); ++d) {
       if (o.sizes[d] == 1) strides[d] = 0;
     }
-    op->addresses_.push_back(at);
+    op->operands_.push_back(at);
     SetLast(&words, at.word + 1, 4, heads(strides), 0);
     words[at.word + 5] = strides[leading], words[at.word + 6] = strides[leading + 1];
   };
@@ -237,10 +254,10 @@ absl::StatusOr<bool> DeviceLibrary::Attention(const LibraryRequest& r, DeviceOp*
   words[kScale] = WordOf(r.floats[0]), words[kCap] = WordOf(r.floats[1]);
   const std::vector<DType> types = {query.dtype, has_mask ? r.inputs[3].dtype : query.dtype};
   if (words[kDepth] <= kDeepestQuery) {
-    SMELT_ASSIGN_OR_RETURN(const bool found, Use({kTensorAttentionKernel, types}, op));
+    SMELT_ASSIGN_OR_RETURN(const bool found, Use({kTensorAttentionKernel, types}, words, op));
     if (found) return true;
   }
-  return Use({kAttentionKernel, types}, op);
+  return Use({kAttentionKernel, types}, words, op);
 }
 
 // The host keeps the cases that it refuses, or that it computes as PyTorch's CPU kernels do.
@@ -268,7 +285,7 @@ absl::StatusOr<bool> DeviceLibrary::Order(const LibraryRequest& r, DeviceOp* op)
   if (dim < 0) dim += rank;
   if (dim < 0 || dim >= rank) return false;
   const int64_t length = in.sizes[dim];
-  if (length < 1 || length > kLongestLine) return false;
+  if (length < 1 || length > kMostPlaces) return false;
   if (sorts) keep = length;
   if (keep < 0 || first < 0 || keep > length - first) return false;
   const auto get = [&](size_t k) { return k < r.outputs.size() ? r.outputs[k] : OperandShape(); };
@@ -280,15 +297,14 @@ absl::StatusOr<bool> DeviceLibrary::Order(const LibraryRequest& r, DeviceOp* op)
   if (in.NumElements() == 0 || keep == 0) return true;
   // Equal elements matter where they are told apart by their indices.
   const bool may_tie = (r.op == "topk" || r.op == "kthvalue" || r.op == "nanmedian") && indices.present;
-  std::vector<int64_t>& words = op->words_;
-  words.assign(kCount, 0);
+  std::vector<int64_t> words(kCount, 0);
   const auto others = [&](std::vector<int64_t> v) {
     v.erase(v.begin() + dim);
     return v;
   };
   SetLast(&words, kLines, kStridedRank, others(in.sizes), 1);
-  const auto operand = [&](const DeviceOp::Address& at, const OperandShape& o) {
-    op->addresses_.push_back(at);
+  const auto operand = [&](const DeviceOp::Operand& at, const OperandShape& o) {
+    op->operands_.push_back(at);
     SetLast(&words, at.word + 1, kStridedRank, others(o.strides), 0);
     words[at.word + 1 + kStridedRank] = o.strides[dim];
   };
@@ -299,7 +315,122 @@ absl::StatusOr<bool> DeviceLibrary::Order(const LibraryRequest& r, DeviceOp* op)
   words[kDescending] = descending, words[kFirstTie] = first_tie, words[kTies] = ties;
   // An order that only PyTorch's CPU kernels define is the host's work. So is the answer to whether there is one.
   if (may_tie) op->flag_word_ = kFlag;
-  return Use({kOrderKernel, {in.dtype}}, op);
+  if (length <= kLongestLine) return Use({kOrderKernel, {in.dtype}}, words, op);
+  const std::vector<DeviceOp::Operand> operands = std::exchange(op->operands_, {});
+  SMELT_ASSIGN_OR_RETURN(const std::optional<PairsOfLines> pairs,
+                         SortPairs(in.dtype, in.NumElements() / length, length, &words, op));
+  if (!pairs) return false;
+  const size_t launch = op->launches_.size();
+  for (DeviceOp::Operand o : operands) {
+    o.launch = launch;
+    op->operands_.push_back(o);
+  }
+  PlacePairs(*pairs, launch, op);
+  return Use({kOrderTakeKernel, {in.dtype}}, words, op);
+}
+
+void DeviceLibrary::PlacePairs(const PairsOfLines& pairs, size_t launch, DeviceOp* op) {
+  using namespace long_order_words;  // NOLINT
+  op->rooms_.push_back({launch, kKeys, pairs.keys});
+  op->rooms_.push_back({launch, kPlaces, pairs.places});
+  op->rooms_.push_back({launch, kOtherKeys, pairs.other_keys});
+  op->rooms_.push_back({launch, kOtherPlaces, pairs.other_places});
+}
+
+absl::StatusOr<std::optional<DeviceLibrary::PairsOfLines>> DeviceLibrary::SortPairs(DType t, int64_t lines,
+                                                                                    int64_t length,
+                                                                                    std::vector<int64_t>* words,
+                                                                                    DeviceOp* op) const {
+  using namespace long_order_words;  // NOLINT
+  constexpr int64_t kKeyBytes = sizeof(int64_t), kPlaceBytes = sizeof(int32_t);
+  int64_t pairs;
+  if (__builtin_mul_overflow(lines, length, &pairs) ||
+      __builtin_mul_overflow(pairs, 2 * (kKeyBytes + kPlaceBytes), &op->room_bytes_)) {
+    return std::nullopt;
+  }
+  words->resize(kCount);
+  PairsOfLines now = {0, 2 * kKeyBytes * pairs, kKeyBytes * pairs, (2 * kKeyBytes + kPlaceBytes) * pairs};
+  PlacePairs(now, op->launches_.size(), op);
+  op->operands_.push_back({order_words::kIn, 0, false, op->launches_.size()});
+  SMELT_ASSIGN_OR_RETURN(const bool sorts, Use({kOrderPiecesKernel, {t}}, *words, op));
+  if (!sorts) return std::nullopt;
+  for (int64_t run = kLongestLine; run < length; run *= 2) {
+    PlacePairs(now, op->launches_.size(), op);
+    (*words)[kRun] = run;
+    SMELT_ASSIGN_OR_RETURN(const bool merges, Use({kOrderMergeKernel, {}}, *words, op));
+    if (!merges) return std::nullopt;
+    std::swap(now.keys, now.other_keys);
+    std::swap(now.places, now.other_places);
+  }
+  return now;
+}
+
+absl::StatusOr<bool> DeviceLibrary::Runs(const LibraryRequest& r, DeviceOp* op) const {
+  using namespace runs_words;  // NOLINT
+  const bool counts_only = r.op == "unique_count";
+  if (r.inputs.size() != 1 || r.outputs.empty() || r.outputs.size() > (counts_only ? 1 : 3) || r.ints.size() != 1)
+    return false;
+  const OperandShape& in = r.inputs[0];
+  const auto get = [&](size_t k) { return k < r.outputs.size() ? r.outputs[k] : OperandShape(); };
+  const OperandShape first = get(0), inverse = get(1), counts = get(2);
+  const int64_t n = in.NumElements();
+  // Elements are numbered along one stride.
+  const auto is_line = [](const OperandShape& o) { return o.rank() == 1 || o.IsDense(); };
+  const auto stride = [](const OperandShape& o) { return o.rank() == 1 ? o.strides[0] : 1; };
+  const auto holds_numbers = [](const OperandShape& o) { return !o.present || o.dtype == DType::kInt64; };
+  if (IsComplex(in.dtype) || n == 0 || n > kMostPlaces || !is_line(in) || !first.present) return false;
+  if (counts_only ? first.dtype != DType::kInt64 || first.NumElements() != 1
+                  : first.dtype != in.dtype || first.rank() != 1)
+    return false;
+  if (!holds_numbers(inverse) || (inverse.present && (inverse.sizes != in.sizes || !is_line(inverse)))) return false;
+  if (!holds_numbers(counts) || (counts.present && counts.sizes != first.sizes)) return false;
+  if (r.ints[0] == 0) {
+    std::vector<int64_t> order(order_words::kCount, 0);
+    for (int d = 0; d < kStridedRank; ++d) order[order_words::kLines + d] = 1;
+    order[order_words::kLength] = n, order[order_words::kIn + 1 + kStridedRank] = stride(in);
+    SMELT_ASSIGN_OR_RETURN(const std::optional<PairsOfLines> pairs, SortPairs(in.dtype, 1, n, &order, op));
+    if (!pairs) return false;
+    op->rooms_.push_back({op->launches_.size(), kKeys, pairs->keys});
+    op->rooms_.push_back({op->launches_.size(), kPlaces, pairs->places});
+  }
+  const size_t launch = op->launches_.size();
+  if (counts.present) {
+    op->rooms_.push_back({launch, kBegins, op->room_bytes_});
+    op->room_bytes_ += n * static_cast<int64_t>(sizeof(int64_t));
+  }
+  std::vector<int64_t> words(kEnd, 0);
+  words[kLength] = n, words[kIn + 1] = stride(in);
+  words[kRoom] = counts_only ? n : first.sizes[0];
+  op->operands_.push_back({kIn, 0, false, launch});
+  if (counts_only) {
+    op->operands_.push_back({kNumber, 0, true, launch});
+  } else {
+    op->operands_.push_back({kValues, 0, true, launch});
+    words[kValues + 1] = first.strides[0];
+  }
+  if (inverse.present) {
+    op->operands_.push_back({kInverse, 1, true, launch});
+    words[kInverse + 1] = stride(inverse);
+  }
+  if (counts.present) {
+    op->operands_.push_back({kCounts, 2, true, launch});
+    words[kCounts + 1] = counts.strides[0];
+  }
+  return Use({kRunsKernel, {in.dtype}}, words, op);
+}
+
+// What is no bin is the host's to refuse.
+absl::StatusOr<bool> DeviceLibrary::Bincount(const LibraryRequest& r, DeviceOp* op) const {
+  using namespace bincount_words;  // NOLINT
+  if (r.inputs.empty() || (r.inputs.size() > 1 && r.inputs[1].present) || r.outputs.size() != 1) return false;
+  const OperandShape &in = r.inputs[0], &out = r.outputs[0];
+  if (in.rank() != 1 || out.rank() != 1 || !IsIntegral(in.dtype) || out.dtype != DType::kInt64) return false;
+  std::vector<int64_t> words(kCount, 0);
+  words[kLength] = in.sizes[0], words[kIn + 1] = in.strides[0];
+  words[kBins] = out.sizes[0], words[kOut + 1] = out.strides[0];
+  op->operands_ = {{kIn, 0}, {kOut, 0, true}};
+  op->flag_word_ = kFlag;
+  return Use({kBincountKernel, {in.dtype}}, words, op);
 }
 
 absl::StatusOr<bool> DeviceLibrary::Search(const LibraryRequest& r, DeviceOp* op) const {
@@ -319,16 +450,15 @@ absl::StatusOr<bool> DeviceLibrary::Search(const LibraryRequest& r, DeviceOp* op
     }
   }
   if (values.NumElements() == 0) return true;
-  std::vector<int64_t>& words = op->words_;
-  words.assign(kCount, 0);
+  std::vector<int64_t> words(kCount, 0);
   SetLast(&words, kSizes, kStridedRank, values.sizes, 1);
-  op->addresses_ = {{kSorted, 0}, {kValues, 1}, {kOut, 0, true}};
+  op->operands_ = {{kSorted, 0}, {kValues, 1}, {kOut, 0, true}};
   SetLast(&words, kValues + 1, kStridedRank, values.strides, 0);
   SetLast(&words, kSorted + 1, kStridedRank, rows, 0);
   words[kSorted + 1 + kStridedRank] = sorted.strides.back();
   SetLast(&words, kOut + 1, kStridedRank, out.strides, 0);
   words[kLength] = sorted.sizes.back(), words[kRight] = r.ints[0] != 0;
-  return Use({kSearchKernel, {sorted.dtype, values.dtype, out.dtype}}, op);
+  return Use({kSearchKernel, {sorted.dtype, values.dtype, out.dtype}}, words, op);
 }
 
 absl::StatusOr<bool> DeviceLibrary::Choose(const LibraryRequest& r, DeviceOp* op) const {
@@ -342,16 +472,15 @@ absl::StatusOr<bool> DeviceLibrary::Choose(const LibraryRequest& r, DeviceOp* op
               : out.sizes[1] != rank || out.dtype != DType::kInt64)
     return false;
   if (in.NumElements() == 0 || out.NumElements() == 0) return true;
-  std::vector<int64_t>& words = op->words_;
-  words.assign(kEnd, 0);
+  std::vector<int64_t> words(kEnd, 0);
   SetLast(&words, kSizes, kStridedRank, in.sizes, 1);
-  op->addresses_ = {{kFlags, by_mask ? 1 : 0}, {kFrom, 0}, {kOut, 0, true}};
+  op->operands_ = {{kFlags, by_mask ? 1 : 0}, {kFrom, 0}, {kOut, 0, true}};
   SetLast(&words, kFlags + 1, kStridedRank, flags.strides, 0);
   SetLast(&words, kFrom + 1, kStridedRank, in.strides, 0);
   words[kOut + 1] = out.strides[0], words[kOut + 2] = by_mask ? 0 : out.strides[1];
   words[kRank] = rank, words[kCount] = out.sizes[0];
-  if (by_mask) return Use({kMaskedSelectKernel, {ElementOfSize(in.dtype)}}, op);
-  return Use({kNonzeroKernel, {in.dtype}}, op);
+  if (by_mask) return Use({kMaskedSelectKernel, {ElementOfSize(in.dtype)}}, words, op);
+  return Use({kNonzeroKernel, {in.dtype}}, words, op);
 }
 
 absl::StatusOr<std::unique_ptr<DeviceOp>> DeviceLibrary::PrepareFill(fb::RandomKind kind, DType t,
@@ -367,11 +496,10 @@ absl::StatusOr<std::unique_ptr<DeviceOp>> DeviceLibrary::PrepareFill(fb::RandomK
   const auto has_zero = [](const std::vector<int64_t>& v) { return std::find(v.begin(), v.end(), 0) != v.end(); };
   op->is_on_host_ = merged_sizes.size() > kStridedRank || has_zero(merged_strides);
   if (op->is_on_host_ || has_zero(merged_sizes)) return op;
-  std::vector<int64_t>& words = op->words_;
-  words.assign(kCount, 0);
+  std::vector<int64_t> words(kCount, 0);
   SetLast(&words, kSizes, kStridedRank, merged_sizes, 1);
   SetLast(&words, kTo + 1, kStridedRank, merged_strides, 0);
-  SMELT_ASSIGN_OR_RETURN(const bool found, Use(RandomKernelFor(kind, t), op.get()));
+  SMELT_ASSIGN_OR_RETURN(const bool found, Use(RandomKernelFor(kind, t), words, op.get()));
   op->is_on_host_ = !found;
   return op;
 }

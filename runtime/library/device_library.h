@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -24,7 +25,7 @@
 
 namespace smelt {
 
-// A step for fixed shapes: a launch of which only addresses change from call to call. One thread may use it at a time.
+// A step for fixed shapes: launches of which only addresses change from call to call. One thread may use it at a time.
 class DeviceOp {
  public:
   // Returns whether the device computes the step, as far as the shapes tell.
@@ -40,20 +41,32 @@ class DeviceOp {
 
  private:
   friend class DeviceLibrary;
-  // A word that holds the address of an operand: its number in the inputs or the outputs.
-  struct Address {
-    int word = 0, operand = 0;
-    bool is_output = false;
+  struct Launch {
+    int kernel = 0;
+    std::vector<int64_t> words;
   };
-  absl::Status Launch(const ExecutionDevice& device, int64_t* status);
+  // A word that holds the address of an operand: its number in the inputs or the outputs.
+  struct Operand {
+    int word = 0, number = 0;
+    bool is_output = false;
+    size_t launch = 0;
+  };
+  // A word that holds an address in memory of the op's own, which lives as long as a call.
+  struct Room {
+    size_t launch = 0;
+    int word = 0;
+    int64_t offset = 0;
+  };
+  absl::Status LaunchAll(const ExecutionDevice& device, int64_t* status) const;
 
   bool is_on_host_ = false;
   const KernelImage* image_ = nullptr;
-  int kernel_ = -1;  // -1: there is nothing to compute
-  std::vector<int64_t> words_;
-  std::vector<Address> addresses_;
-  // A word for the address of a number that the kernel sets if only the host has the answer; -1: none. The output may
-  // then not be the input.
+  std::vector<Launch> launches_;  // in order; none: there is nothing to compute
+  std::vector<Operand> operands_;
+  std::vector<Room> rooms_;
+  int64_t room_bytes_ = 0;
+  // A word of the last launch for the address of a number that a kernel sets if only the host has the answer; -1: none.
+  // The output may then not be the input.
   int flag_word_ = -1;
 };
 
@@ -75,7 +88,20 @@ class DeviceLibrary {
   absl::StatusOr<bool> Order(const LibraryRequest& r, DeviceOp* op) const;
   absl::StatusOr<bool> Search(const LibraryRequest& r, DeviceOp* op) const;
   absl::StatusOr<bool> Choose(const LibraryRequest& r, DeviceOp* op) const;
-  absl::StatusOr<bool> Use(const LibraryKernel& kernel, DeviceOp* op) const;
+  absl::StatusOr<bool> Runs(const LibraryRequest& r, DeviceOp* op) const;
+  absl::StatusOr<bool> Bincount(const LibraryRequest& r, DeviceOp* op) const;
+  // Pairs of a key and a place, for each element of lines, and room for as many: where they are in an op's memory.
+  struct PairsOfLines {
+    int64_t keys, places, other_keys, other_places;
+  };
+  // Adds the launches that sort lines as pairs, whatever their length. `words` are those of an order, and get room for
+  // those of a long one. Returns nullopt if the image lacks a kernel.
+  absl::StatusOr<std::optional<PairsOfLines>> SortPairs(DType t, int64_t lines, int64_t length,
+                                                        std::vector<int64_t>* words, DeviceOp* op) const;
+  // Gives the words of a launch the places of pairs.
+  static void PlacePairs(const PairsOfLines& pairs, size_t launch, DeviceOp* op);
+  // Adds a launch, if the image has the kernel.
+  absl::StatusOr<bool> Use(const LibraryKernel& kernel, const std::vector<int64_t>& words, DeviceOp* op) const;
 
   const KernelImage* image_;
 };

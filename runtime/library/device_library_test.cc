@@ -1,6 +1,7 @@
 #include "smelt/runtime/library/device_library.h"
 
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
@@ -134,6 +135,35 @@ TEST(DeviceLibraryTest, SplitsTheInnerDimOfAProductWithFewTiles) {
   // A short inner dim; tiles for all.
   EXPECT_EQ(run(100, 70, 500, product_words::kCount).first, 0);
   EXPECT_EQ(run(1024, 1024, 4096, product_words::kCount).first, 0);
+}
+
+TEST(DeviceLibraryTest, MergesThePiecesOfALongLine) {
+  using namespace long_order_words;  // NOLINT
+  const Image image({"smelt_order_pieces_float32", "smelt_order_merge", "smelt_order_take_float32"});
+  const OperandShape line = {.present = true, .dtype = DType::kFloat32, .sizes = {2, 5000}, .strides = {5000, 1}};
+  OperandShape indices = line;
+  indices.dtype = DType::kInt64;
+  auto op = DeviceLibrary(&image).Prepare(
+      {.op = "sort", .inputs = {line}, .outputs = {line, indices}, .ints = {1, 0, 1}, .floats = {}, .strings = {}});
+  ASSERT_TRUE(op.ok()) << op.status();
+  const Recorder device(kCount);
+  char* const inputs[] = {nullptr};
+  char* const outputs[] = {nullptr, nullptr};
+  const absl::StatusOr<bool> ran = (*op)->Run(device, inputs, outputs, nullptr);
+  ASSERT_TRUE(ran.ok() && *ran) << ran.status();
+  EXPECT_EQ(device.kernels(), (std::vector<int>{0, 1, 1, 2}));
+  const auto& words = device.words();
+  EXPECT_EQ(words[1][kRun], kLongestLine);
+  EXPECT_EQ(words[2][kRun], 2 * kLongestLine);
+  for (size_t k = 1; k < words.size(); ++k) {
+    // A launch reads what the one before has written.
+    const bool after_merge = k > 1;
+    EXPECT_EQ(words[k][kKeys], words[k - 1][after_merge ? kOtherKeys : kKeys]);
+    EXPECT_EQ(words[k][kPlaces], words[k - 1][after_merge ? kOtherPlaces : kPlaces]);
+  }
+  // Two sets of 10,000 keys of 8 bytes, and of as many places of 4.
+  EXPECT_EQ(std::abs(words[0][kKeys] - words[0][kOtherKeys]), 80000);
+  EXPECT_EQ(std::abs(words[0][kPlaces] - words[0][kOtherPlaces]), 40000);
 }
 
 TEST(DeviceLibraryTest, LeavesTheStepToTheHostWhereTheImageHasNoKernel) {

@@ -1,0 +1,331 @@
+// Orders of lines that are longer than a block's memory, and what is counted of them, on CUDA.
+//
+//   order_merge   merges sorted runs in twos: each thread moves one pair, to its place in its own run plus the number of
+//                 pairs of the other run that come before it, found by halving: log2(run) loads, one after the other. A
+//                 line of n elements takes log2(n / 2,048) launches, each of which reads and writes all pairs once
+//   order_take    each thread takes one result into room of the caller, and a second launch stores it. The number of
+//                 numbers before the first NaN, for medians, is found by halving
+//   runs          one block takes 256 elements at a time: a scan in shared memory numbers the runs that begin there
+//   bincount      each thread adds 1 to the bin of an element, by an atomic addition. Additions of integers give the
+//                 same sum in any order
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "smelt/codegen/cuda_order_keys.h"
+#include "smelt/codegen/cuda_schedule.h"
+#include "smelt/schema/library_words.h"
+
+namespace smelt {
+
+using llvm::AllocaInst;
+using llvm::Type;
+using llvm::Value;
+
+namespace {
+
+// Memory of the caller.
+class LongOrderEmitter {
+ public:
+  LongOrderEmitter(CudaLibraryFunction& f, const LibraryKernel& kernel)
+      : f_(f), b_(f.b()), g_(f.f()), type_(kernel.types.empty() ? DType::kInt64 : kernel.types[0]) {}
+
+  void EmitMerge() {
+    Value* const length = f_.Arg(W::kLength);
+    Value* const run = f_.Arg(L::kRun);
+    Value* const steps = f_.Emit(Term(LogOf(f_, run)) + 1);
+    ForEach(length, [&](Value* line, Value* i) {
+      Value* const base = f_.Emit(Term(line) * length);
+      Value* const key = Key(L::kKeys, Term(base) + i);
+      Value* const number = f_.Emit(Term(i) / run);
+      Value* const is_second = f_.Emit((Term(number) & 1) != 0);
+      Value* const own = f_.Emit(Term(number) * run);
+      Value* const other = f_.Emit(Term::Select(is_second, Term(own) - run, Term(own) + run));
+      Value* const end = f_.Emit(Term::Min(length, Term(other) + run));
+      // The first of the other run that comes after this pair: of equal pairs, those of the first run come first.
+      AllocaInst *low = g_.Variable(b_.getInt64Ty()), *high = g_.Variable(b_.getInt64Ty());
+      b_.CreateStore(other, low);
+      b_.CreateStore(f_.Emit(Term::Select(Term(other) < end, end, other)), high);
+      Halve(low, high, steps, [&](Value* middle) {
+        Value* theirs = Key(L::kKeys, Term(base) + middle);
+        Value* below = b_.CreateICmpULT(theirs, key);
+        Value* equal = b_.CreateICmpEQ(theirs, key);
+        return b_.CreateOr(below, b_.CreateAnd(equal, is_second));
+      });
+      Value* const first = f_.Emit(Term::Select(is_second, other, own));
+      Value* const to = f_.Emit(Term(base) + first + (Term(i) - own) + (Term(g_.Get(low)) - other));
+      SetKey(key, L::kOtherKeys, to);
+      Value* place = Place(L::kPlaces, Term(base) + i);
+      SetPlace(place, L::kOtherPlaces, to);
+    });
+  }
+
+  // Into the room of the other pairs: the values' bits, and the places.
+  void EmitTake() {
+    Value* const length = f_.Arg(W::kLength);
+    Value* const keep = f_.Arg(W::kKeep);
+    ForEach(keep, [&](Value* line, Value* i) {
+      Value* const base = f_.Emit(Term(line) * length);
+      Value* const first = FirstOfResult(base);
+      Value* const place = Place(L::kPlaces, Term(base) + first + i);
+      SetPlace(place, L::kOtherPlaces, Term(base) + i);
+      f_.If(Term(f_.Arg(W::kValues)) != 0, [&] {
+        Value* at = f_.Offsets(line, W::kLines, {W::kIn + 1})[0];
+        Value* from = f_.Address(f_.Arg(W::kIn), type_, Term(at) + Term(place) * f_.Arg(W::kIn + 1 + kStridedRank));
+        Value* bits = b_.CreateAlignedLoad(Bits(), from, llvm::Align(static_cast<uint64_t>(ItemSize(type_))));
+        SetKey(b_.CreateZExt(bits, b_.getInt64Ty()), L::kOtherKeys, Term(base) + i);
+      });
+    });
+    f_.If(Term(f_.Arg(W::kFlag)) != 0, [&] {
+      ForEach(length, [&](Value* line, Value* i) {
+        f_.If((Term(f_.Arg(W::kFirstTie)) < i) & (Term(i) < Term(f_.Arg(W::kTies)) + 1), [&] {
+          Value* const at = f_.Emit(Term(line) * length + i);
+          Value* before = Key(L::kKeys, Term(at) - 1);
+          Value* key = Key(L::kKeys, at);
+          f_.If(Term(before) == key, [&] { SetFlag(W::kFlag); });
+        });
+      });
+    });
+  }
+  void EmitTaken() {
+    Value* const length = f_.Arg(W::kLength);
+    ForEach(f_.Arg(W::kKeep), [&](Value* line, Value* i) {
+      const std::vector<Value*> at = f_.Offsets(line, W::kLines, {W::kValues + 1, W::kIndices + 1});
+      Value* const from = f_.Emit(Term(line) * length + i);
+      f_.If(Term(f_.Arg(W::kValues)) != 0, [&] {
+        Value* value = b_.CreateTrunc(Key(L::kOtherKeys, from), Bits());
+        Value* to =
+            f_.Address(f_.Arg(W::kValues), type_, Term(at[0]) + Term(i) * f_.Arg(W::kValues + 1 + kStridedRank));
+        b_.CreateAlignedStore(value, to, llvm::Align(static_cast<uint64_t>(ItemSize(type_))));
+      });
+      f_.If(Term(f_.Arg(W::kIndices)) != 0, [&] {
+        Value* place = Place(L::kOtherPlaces, from);
+        Value* to = f_.Address(f_.Arg(W::kIndices), DType::kInt64,
+                               Term(at[1]) + Term(i) * f_.Arg(W::kIndices + 1 + kStridedRank));
+        f_.Store(place, to, DType::kInt64);
+      });
+    });
+  }
+
+  void EmitRuns() {
+    using R = runs_words::Word;
+    Type* const i64 = b_.getInt64Ty();
+    llvm::GlobalVariable* const counts = f_.Shared("_counts", i64, kCudaBlock);
+    const auto shared = [&](const Term& t) {
+      Value* at = f_.Emit(t);
+      return b_.CreateGEP(i64, counts, {at});
+    };
+    const auto load_count = [&](const Term& t) {
+      Value* at = shared(t);
+      return b_.CreateAlignedLoad(i64, at, llvm::Align(8));
+    };
+    const auto element = [&](const Term& place) {
+      return f_.Address(f_.Arg(R::kIn), type_, place * f_.Arg(R::kIn + 1));
+    };
+    Value* const length = f_.Arg(R::kLength);
+    Value* const is_sorted = f_.Emit(Term(f_.Arg(R::kKeys)) != 0);
+    const auto place_of = [&](Value* i) {
+      AllocaInst* place = g_.Variable(i64);
+      b_.CreateStore(i, place);
+      g_.If(is_sorted, [&] { b_.CreateStore(Place(R::kPlaces, i), place); });
+      return g_.Get(place);
+    };
+    const auto key_of = [&](const Term& t) {
+      Value* const i = f_.Emit(t);
+      AllocaInst* key = g_.Variable(i64);
+      g_.IfElse(
+          is_sorted, [&] { b_.CreateStore(Key(R::kKeys, i), key); },
+          [&] {
+            Value* at = element(i);
+            b_.CreateStore(KeyOf(f_, f_.Load(at, type_), type_), key);
+          });
+      return g_.Get(key);
+    };
+    f_.If(Term(g_.block()) == 0, [&] {
+      AllocaInst* const total = g_.Variable(i64);
+      b_.CreateStore(b_.getInt64(0), total);
+      f_.For(0, length, kCudaBlock, [&](Value* base) {
+        Value* const i = f_.Emit(Term(base) + g_.thread());
+        Value* const inside = f_.Emit(Term(i) < length);
+        AllocaInst* const begins = g_.Variable(i64);
+        b_.CreateStore(b_.getInt64(0), begins);
+        g_.If(inside, [&] {
+          Value* key = key_of(i);
+          Value* before = key_of(Term::Select(Term(i) == 0, 0, Term(i) - 1));
+          Value* is_first = f_.Emit(Term(i) == 0);
+          Value* begins_run = b_.CreateOr(is_first, b_.CreateICmpNE(key, before));
+          if (const uint64_t nan = NanKey(type_); nan != 0) {
+            begins_run = b_.CreateOr(begins_run, b_.CreateICmpEQ(key, b_.getInt64(nan)));
+          }
+          b_.CreateStore(b_.CreateZExt(begins_run, i64), begins);
+        });
+        Value* const begun = g_.Get(begins);
+        b_.CreateAlignedStore(begun, shared(g_.thread()), llvm::Align(8));
+        g_.Barrier();
+        for (int apart = 1; apart < kCudaBlock; apart *= 2) {
+          Value* has_one = f_.Emit(Term(apart - 1) < g_.thread());
+          Value* other = load_count(Term::Select(has_one, Term(g_.thread()) - apart, 0));
+          Value* own = load_count(g_.thread());
+          Value* both = f_.Emit(Term(own) + Term::Select(has_one, other, 0));
+          g_.Barrier();
+          b_.CreateAlignedStore(both, shared(g_.thread()), llvm::Align(8));
+          g_.Barrier();
+        }
+        Value* const before = g_.Get(total);
+        Value* const run = f_.Emit(Term(before) + load_count(g_.thread()) - 1);
+        Value* const all = load_count(kCudaBlock - 1);
+        f_.If(Term(inside) & (Term(run) < f_.Arg(R::kRoom)), [&] {
+          f_.If(Term(f_.Arg(R::kInverse)) != 0, [&] {
+            Value* place = place_of(i);
+            f_.Store(run, f_.Address(f_.Arg(R::kInverse), DType::kInt64, Term(place) * f_.Arg(R::kInverse + 1)),
+                     DType::kInt64);
+          });
+          f_.If(Term(begun) != 0, [&] {
+            f_.If(Term(f_.Arg(R::kBegins)) != 0, [&] { SetKey(i, R::kBegins, run); });
+            f_.If(Term(f_.Arg(R::kValues)) != 0, [&] {
+              Value* from = element(place_of(i));
+              Value* bits = b_.CreateAlignedLoad(Bits(), from, llvm::Align(static_cast<uint64_t>(ItemSize(type_))));
+              Value* to = f_.Address(f_.Arg(R::kValues), type_, Term(run) * f_.Arg(R::kValues + 1));
+              b_.CreateAlignedStore(bits, to, llvm::Align(static_cast<uint64_t>(ItemSize(type_))));
+            });
+          });
+        });
+        b_.CreateStore(f_.Emit(Term(before) + all), total);
+        g_.Barrier();
+      });
+      Value* const runs = g_.Get(total);
+      f_.If((Term(f_.Arg(R::kNumber)) != 0) & (Term(g_.thread()) == 0),
+            [&] { f_.Store(runs, f_.Address(f_.Arg(R::kNumber), DType::kInt64, 0), DType::kInt64); });
+      f_.If(Term(f_.Arg(R::kCounts)) != 0, [&] {
+        const Term stored = Term::Min(runs, f_.Arg(R::kRoom));
+        f_.For(g_.thread(), stored, kCudaBlock, [&](Value* run) {
+          Value* const has_next = f_.Emit(Term(run) + 1 < runs);
+          Value* next = Key(R::kBegins, Term::Select(has_next, Term(run) + 1, run));
+          Value* end = f_.Emit(Term::Select(has_next, next, length));
+          Value* begin = Key(R::kBegins, run);
+          Value* count = f_.Emit(Term(end) - begin);
+          f_.Store(count, f_.Address(f_.Arg(R::kCounts), DType::kInt64, Term(run) * f_.Arg(R::kCounts + 1)),
+                   DType::kInt64);
+        });
+      });
+    });
+  }
+
+  void EmitZeroBins() {
+    using B = bincount_words::Word;
+    Stride(f_.Arg(B::kBins), [&](Value* bin) {
+      f_.Store(b_.getInt64(0), f_.Address(f_.Arg(B::kOut), DType::kInt64, Term(bin) * f_.Arg(B::kOut + 1)),
+               DType::kInt64);
+    });
+  }
+  void EmitBins() {
+    using B = bincount_words::Word;
+    Stride(f_.Arg(B::kLength), [&](Value* i) {
+      Value* address = f_.Address(f_.Arg(B::kIn), type_, Term(i) * f_.Arg(B::kIn + 1));
+      Value* bin = f_.scalar().Cast(f_.Load(address, type_), type_, DType::kInt64);
+      g_.IfElse(
+          f_.Emit((Term(-1) < bin) & (Term(bin) < f_.Arg(B::kBins))),
+          [&] {
+            Value* to = f_.Address(f_.Arg(B::kOut), DType::kInt64, Term(bin) * f_.Arg(B::kOut + 1));
+            b_.CreateAtomicRMW(llvm::AtomicRMWInst::Add, to, b_.getInt64(1), llvm::Align(8),
+                               llvm::AtomicOrdering::Monotonic);
+          },
+          [&] { SetFlag(B::kFlag); });
+    });
+  }
+
+ private:
+  using W = order_words::Word;
+  using L = long_order_words::Word;
+
+  Type* Bits() { return b_.getIntNTy(static_cast<unsigned>(8 * ItemSize(type_))); }
+  Value* Key(int word, const Term& at) {
+    return b_.CreateAlignedLoad(b_.getInt64Ty(), f_.Address(f_.Arg(word), DType::kInt64, at), llvm::Align(8));
+  }
+  void SetKey(Value* key, int word, const Term& at) {
+    f_.Store(key, f_.Address(f_.Arg(word), DType::kInt64, at), DType::kInt64);
+  }
+  Value* Place(int word, const Term& at) {
+    Value* narrow = b_.CreateAlignedLoad(b_.getInt32Ty(), f_.Address(f_.Arg(word), DType::kInt32, at), llvm::Align(4));
+    return b_.CreateZExt(narrow, b_.getInt64Ty());
+  }
+  void SetPlace(Value* place, int word, const Term& at) {
+    Value* narrow = b_.CreateTrunc(place, b_.getInt32Ty());
+    b_.CreateAlignedStore(narrow, f_.Address(f_.Arg(word), DType::kInt32, at), llvm::Align(4));
+  }
+  void SetFlag(int word) { f_.Store(b_.getInt64(1), f_.Address(f_.Arg(word), DType::kInt64, 0), DType::kInt64); }
+  // Calls body(i) for the items of this thread.
+  void Stride(const Term& items, const std::function<void(Value*)>& body) {
+    f_.For(Term(g_.block()) * kCudaBlock + g_.thread(), items, Term(g_.blocks()) * kCudaBlock, body);
+  }
+  // Calls body(line, i) for the elements i < count of all lines.
+  void ForEach(Value* count, const std::function<void(Value*, Value*)>& body) {
+    Term items = count;
+    for (int d = 0; d < kStridedRank; ++d) items = items * f_.Arg(W::kLines + d);
+    Stride(items, [&](Value* n) {
+      Value* const line = f_.Emit(Term(n) / count);
+      Value* const i = f_.Emit(Term(n) % count);
+      body(line, i);
+    });
+  }
+  // Halves [low, high) `steps` times: below where `lies_before` holds for the one in the middle, the rest is left.
+  void Halve(AllocaInst* low, AllocaInst* high, Value* steps, const std::function<Value*(Value*)>& lies_before) {
+    f_.For(0, steps, 1, [&](Value*) {
+      Value* from = g_.Get(low);
+      Value* to = g_.Get(high);
+      f_.If(Term(from) < to, [&] {
+        Value* middle = f_.Emit(Term(from) + (Term(to) - from) / 2);
+        Value* before = lies_before(middle);
+        b_.CreateStore(f_.Emit(Term::Select(before, Term(middle) + 1, from)), low);
+        b_.CreateStore(f_.Emit(Term::Select(before, to, middle)), high);
+      });
+    });
+  }
+  // The place of the first result in the order of the line whose pairs begin at `base`.
+  Value* FirstOfResult(Value* base) {
+    Value* const length = f_.Arg(W::kLength);
+    AllocaInst* first = g_.Variable(b_.getInt64Ty());
+    b_.CreateStore(f_.Arg(W::kFirst), first);
+    f_.If(Term(f_.Arg(W::kMedian)) != 0, [&] {
+      AllocaInst *low = g_.Variable(b_.getInt64Ty()), *high = g_.Variable(b_.getInt64Ty());
+      b_.CreateStore(length, low);
+      if (const uint64_t nan = NanKey(type_); nan != 0) {
+        b_.CreateStore(b_.getInt64(0), low);
+        b_.CreateStore(length, high);
+        Halve(low, high, f_.Emit(Term(LogOf(f_, length)) + 1),
+              [&](Value* middle) { return b_.CreateICmpNE(Key(L::kKeys, Term(base) + middle), b_.getInt64(nan)); });
+      }
+      Value* const numbers = g_.Get(low);
+      // 1: a NaN is the median if there is one. 2: NaN are left out.
+      const Term middle = Term::Select(Term(numbers) == 0, 0, (Term(numbers) - 1) / 2);
+      const Term takes_nan = (Term(f_.Arg(W::kMedian)) == 1) & (Term(numbers) < length);
+      b_.CreateStore(f_.Emit(Term::Select(takes_nan, numbers, middle)), first);
+      // Which of NaN alone is chosen is PyTorch's.
+      f_.If((Term(numbers) == 0) & (Term(f_.Arg(W::kMedian)) == 2) & (Term(f_.Arg(W::kFlag)) != 0),
+            [&] { SetFlag(W::kFlag); });
+    });
+    return g_.Get(first);
+  }
+
+  CudaLibraryFunction& f_;
+  llvm::IRBuilder<>& b_;
+  CudaFunction& g_;
+  const DType type_;
+};
+
+}  // namespace
+
+void EmitLongOrder(CudaLibraryFunction& f, const LibraryKernel& kernel, int stage) {
+  LongOrderEmitter emitter(f, kernel);
+  if (kernel.base == kOrderMergeKernel) {
+    emitter.EmitMerge();
+  } else if (kernel.base == kOrderTakeKernel) {
+    stage == 0 ? emitter.EmitTake() : emitter.EmitTaken();
+  } else if (kernel.base == kRunsKernel) {
+    emitter.EmitRuns();
+  } else {
+    stage == 0 ? emitter.EmitZeroBins() : emitter.EmitBins();
+  }
+}
+
+}  // namespace smelt
