@@ -36,7 +36,7 @@ namespace {
 constexpr int kRows = 64, kTile = 64, kStep = 16, kPitch = kTile + 4;
 constexpr int kGroups = kWidestValue / 64, kValuePitch = kWidestValue + 4;
 
-// What both forms share.
+// The parts that both forms share.
 class AttentionParts {
  protected:
   using W = attention_words::Word;
@@ -172,7 +172,7 @@ class AttentionParts {
       }
     });
   }
-  // What a row without keys has.
+  // Returns the result of a row without keys.
   Value* ResultOfNone() {
     Value* const nan = f_.Emit(Term(f_.Arg(W::kEmptyIsNan)) != 0);
     return b_.CreateSelect(nan, Number(std::numeric_limits<double>::quiet_NaN()), Number(0));
@@ -366,8 +366,8 @@ class AttentionEmitter : AttentionParts {
   std::vector<AllocaInst*> largest_, sums_, scores_, out_;  // out_: by group and column, and by row
 };
 
-// A thread of a warp has, of a piece of 16 x 8 elements, those of rows g and g + 8 and columns 2q and 2q + 1, for its lane
-// 4g + q. So has it of a piece of 16 x 16 elements that is multiplied from the left, and of columns 2q + 8 and 2q + 9.
+// Lane 4g + q of a warp has, of a piece of 16 x 8 elements, those of rows g and g + 8 and columns 2q and 2q + 1. Of a left
+// operand of 16 x 16 elements it also has those of columns 2q + 8 and 2q + 9.
 class TensorAttentionEmitter : AttentionParts {
  public:
   TensorAttentionEmitter(CudaLibraryFunction& f, const LibraryKernel& kernel)

@@ -181,8 +181,7 @@ TEST(CudaToolkitTest, ProductsMultiplyVectorsFromSharedMemory) {
   EXPECT_EQ(CountOf(CompileLibraryKernel(halves, Target::kSm75)->bytes, "mma.sync"), 0);
 }
 
-// 16 keys of 8 pieces for each of 8 steps of the depth, and as many of the values; two operands of each from shared
-// memory.
+// Eight pieces of keys for each of eight steps of the depth, and 16 pieces of columns for each of four steps of keys.
 TEST(CudaToolkitTest, AttentionMultipliesOnTensorCores) {
   const LibraryKernel kernel = {kTensorAttentionKernel, {DType::kBFloat16, DType::kBFloat16}};
   const std::string ptx = CompileLibraryKernel(kernel, Target::kSm90)->bytes;

@@ -107,10 +107,9 @@ inline constexpr char kOrderPiecesKernel[] = "order_pieces", kOrderMergeKernel[]
                       kOrderTakeKernel[] = "order_take";
 namespace long_order_words {
 enum Word {
-  kKeys =
-      order_words::kCount,  // the address of an int64 for each element, line by line: pairs that are read, or result
-  kPlaces,                  // ... of an int32
-  kOtherKeys,               // ... pairs that a merge writes; else room
+  kKeys = order_words::kCount,  // the address of an int64 for each element, line by line: pairs that are read
+  kPlaces,                      // ... of an int32
+  kOtherKeys,                   // ... pairs that a merge writes; else room
   kOtherPlaces,
   kRun,  // pairs of a sorted run
   kCount,

@@ -419,7 +419,7 @@ absl::StatusOr<bool> DeviceLibrary::Runs(const LibraryRequest& r, DeviceOp* op) 
   return Use({kRunsKernel, {in.dtype}}, words, op);
 }
 
-// What is no bin is the host's to refuse.
+// The host refuses elements that are no bin.
 absl::StatusOr<bool> DeviceLibrary::Bincount(const LibraryRequest& r, DeviceOp* op) const {
   using namespace bincount_words;  // NOLINT
   if (r.inputs.empty() || (r.inputs.size() > 1 && r.inputs[1].present) || r.outputs.size() != 1) return false;
