@@ -140,8 +140,8 @@ class TiledMatmul : public PreparedOp {
     paired_ = own_ && HasPairedGemm(p.dtype);
     native_ = p.dtype == DType::kFloat32 || integers || paired_ || form_ == Form::kBlocks ||
               (!own_ && p.dtype == DType::kBFloat16 && p.k % 2 == 0 && CpuHas("avx512bw") && CpuHas("avx512vl"));
-    // oneDNN asks for memory late: few rows take longer than their weights take to come.
-    few_of_blocks_ = form_ == Form::kBlocks && p.m <= kGemvRows && p.dtype == DType::kBFloat16;
+    // oneDNN asks for memory late: one or two rows take longer than their weights take to come.
+    few_of_blocks_ = form_ == Form::kBlocks && p.m <= 2 && p.dtype == DType::kBFloat16;
     flips_ = form_ == Form::kBlocks && p.dtype == DType::kInt8 && !ReadsBlocks(DType::kInt8);
     compute_ = flips_ ? DType::kUInt8 : native_ ? p.dtype : DType::kFloat32;
     compute_b_ = native_ ? p.b_dtype : DType::kFloat32;
@@ -541,7 +541,9 @@ class TiledMatmul : public PreparedOp {
   // Adds 128 to bytes with a sign, which then have none.
   static void Flip(int64_t count, char* bytes) {
     AtBestLevel([&]() SMELT_ALWAYS_INLINE {
-      for (int64_t i = 0; i < count; ++i) bytes[i] = static_cast<char>(static_cast<uint8_t>(bytes[i]) ^ 0x80);
+      char* const to = bytes;  // stores of bytes may change what is captured
+      const int64_t n = count;
+      for (int64_t i = 0; i < n; ++i) to[i] = static_cast<char>(static_cast<uint8_t>(to[i]) ^ 0x80);
     });
   }
   // Takes off what those 128 added to the result of a tile.
