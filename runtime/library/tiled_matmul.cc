@@ -147,7 +147,7 @@ class TiledMatmul : public PreparedOp {
     compute_b_ = native_ ? p.b_dtype : DType::kFloat32;
     dense_a_ = !native_ || !(p.a.RowMajor() || p.a.ColMajor());
     dense_b_ = !native_ || !(p.b.RowMajor() || p.b.ColMajor());
-    // Only of dense operands oneDNN reads blocks.
+    // oneDNN multiplies blocks by dense rows only, and writes dense results.
     if (form_ == Form::kBlocks) dense_a_ = flips_ || !p.a.RowMajor() || p.a.row_stride != p.k;
     // A bias that is one row is passed along; any other bias is added to the result. So is everything that must be
     // scaled.
