@@ -4,6 +4,10 @@
 
 namespace smelt {
 
+// From this bit on, the hints of a machine (fuser/kernel_spec.h) hold the size of its last cache in KiB; 0 if it is not
+// known.
+inline constexpr int kLastCacheShift = 8;
+
 struct CpuFeatures {
   int vector_bits = 128;
   bool fma = false;

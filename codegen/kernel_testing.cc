@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "smelt/codegen/cpu_features.h"
 #include "smelt/core/base/check.h"
 #include "smelt/core/op/scalar_memory.h"
 #include "smelt/fuser/kernel_interpreter.h"
@@ -525,8 +526,10 @@ std::string CompareHinted(const RandomCase& c, KernelEntry entry, Guard guard, i
 
 std::string CompareWithInterpreter(const RandomCase& c, KernelEntry entry, Guard guard, int parts) {
   std::string difference = CompareHinted(c, entry, guard, parts, 0);
-  return difference.empty() ? CompareHinted(c, entry, guard, parts, kGathersWell | kAskAhead | kReadsAlone)
-                            : difference;
+  if (!difference.empty()) return difference;
+  // Past a cache of 1 KiB go results of few elements.
+  constexpr int64_t kSmallCache = int64_t{1} << kLastCacheShift;
+  return CompareHinted(c, entry, guard, parts, kGathersWell | kAskAhead | kReadsAlone | kSmallCache);
 }
 
 Launch DenseLaunch(const KernelSpec& spec, std::vector<int64_t> sizes, std::mt19937_64& rng) {

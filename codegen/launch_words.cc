@@ -1,6 +1,9 @@
 #include "smelt/codegen/launch_words.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "absl/algorithm/container.h"
 
 namespace smelt {
 
@@ -9,8 +12,9 @@ using llvm::Value;
 
 namespace {
 
-// If a launch has more bytes of output than this, they are stored non-temporally.
-constexpr int64_t kNonTemporalBytes = 16 << 20;
+// The last cache of a machine that does not say how large it is, in KiB. If a launch reads and writes more than the cache
+// holds, its results are stored non-temporally.
+constexpr int64_t kLastCache = 32 << 10;
 // Except if rows are shorter than this and not a whole number of cache lines: non-temporal stores of a line in two
 // parts cost more than they save.
 constexpr int64_t kNonTemporalRowBytes = 1 << 10;
@@ -39,7 +43,8 @@ LaunchWords::LaunchWords(KernelFunction& fn, const Schedule& plan) : fn_(fn), b_
     }
     scalars_.push_back(scalar);
   }
-  if (!plan_.features.IsAvx2Only()) LoadHints();
+  const bool may_pass = absl::c_linear_search(plan_.may_pass_cache, true);
+  if (may_pass || !plan_.features.IsAvx2Only()) LoadHints();
   for (size_t p = 0; p < s_.params.size(); ++p) {
     passes_cache_.push_back(plan_.may_pass_cache[p] ? PassesCache(static_cast<int>(p)) : nullptr);
   }
@@ -52,28 +57,56 @@ Value* LaunchWords::Word(int n, Type* type) {
 void LaunchWords::LoadHints() {
   Value* place = b_.CreateConstGEP1_64(b_.getInt64Ty(), fn_.status(), kHintsWord);
   Value* hints = b_.CreateAlignedLoad(b_.getInt64Ty(), place, llvm::Align(8));
+  Value* cache = b_.CreateLShr(hints, kLastCacheShift);
+  cache = b_.CreateSelect(b_.CreateIsNull(cache), b_.getInt64(kLastCache), cache);
+  cache_bytes_ = b_.CreateShl(cache, 10);
+  if (plan_.features.IsAvx2Only()) return;
   asks_ahead_ = b_.CreateIsNotNull(b_.CreateAnd(hints, kAskAhead));
   reads_alone_ = b_.CreateIsNotNull(b_.CreateAnd(hints, kReadsAlone));
 }
 
-Value* LaunchWords::PassesCache(int p) {
-  Value* bytes = b_.getInt64(ItemSize(s_.params[p].dtype));
+Value* LaunchWords::ElementsOf(int p) {
+  Value* elements = b_.getInt64(1);
   for (int d = 0; d < s_.rank(); ++d) {
-    if (stride_[p][d]) bytes = b_.CreateMul(bytes, size_[d]);
+    if (stride_[p][d]) elements = b_.CreateMul(elements, size_[d]);
   }
+  return elements;
+}
+
+// For each element of a result: the bytes that are read and written of params that have as many.
+int64_t LaunchWords::BytesMovedWith(int p) const {
+  int64_t bytes = 0;
+  for (size_t q = 0; q < s_.params.size(); ++q) {
+    bool all = true;
+    for (int d = 0; d < s_.rank(); ++d) all = all && (!stride_[p][d] || stride_[q][d]);
+    const int64_t apart = ElementsApart(s_.params[q].strides[plan_.loop_dim]);
+    if (all) bytes += ItemSize(s_.params[q].dtype) * std::max<int64_t>(apart, 1);
+  }
+  return bytes;
+}
+
+Value* LaunchWords::PassesCache(int p) {
+  const auto bytes_of = [&](int q) { return b_.CreateMul(ElementsOf(q), b_.getInt64(ItemSize(s_.params[q].dtype))); };
+  Value* moved = b_.CreateMul(ElementsOf(p), b_.getInt64(BytesMovedWith(p)));
   Value* row = b_.CreateMul(size_[plan_.loop_dim], b_.getInt64(ItemSize(s_.params[p].dtype)));
   Value* whole_lines = b_.CreateICmpEQ(b_.CreateAnd(row, b_.getInt64(kLine - 1)), b_.getInt64(0));
   Value* long_rows = b_.CreateICmpSGE(row, b_.getInt64(kNonTemporalRowBytes));
   Value* either = b_.CreateOr(whole_lines, long_rows);
-  Value* passes = b_.CreateAnd(b_.CreateICmpSGE(bytes, b_.getInt64(kNonTemporalBytes)), either);
+  Value* passes = b_.CreateAnd(b_.CreateICmpUGE(moved, cache_bytes_), either);
   if (plan_.has_scratch[p]) {
     passes = b_.CreateAnd(passes, b_.CreateICmpSLE(size_[plan_.loop_dim], b_.getInt64(kScratchElements)));
   }
-  // A launch that works in place has just read the lines that it writes, so that they are in the cache. A store past it
-  // would save no read, and evict what the next launch may find there.
+  // A launch that writes into memory that it reads has just read lines that it writes, so that they are in the cache. A
+  // store past it would save no read, and evict what the next launch may find there.
   for (int q = 0; q < static_cast<int>(s_.params.size()); ++q) {
     if (q == p || !s_.params[q].is_read || !plan_.MayShareMemory(p, q)) continue;
-    passes = b_.CreateAnd(passes, b_.CreateICmpNE(base_[p], base_[q]));
+    Value* to = b_.CreatePtrToInt(base_[p], b_.getInt64Ty());
+    Value* from = b_.CreatePtrToInt(base_[q], b_.getInt64Ty());
+    Value* written = bytes_of(p);
+    Value* begins_behind = b_.CreateICmpUGE(b_.CreateSub(from, to), written);
+    Value* read = bytes_of(q);
+    Value* ends_before = b_.CreateICmpUGE(b_.CreateSub(to, from), read);
+    passes = b_.CreateAnd(passes, b_.CreateAnd(begins_behind, ends_before));
   }
   return passes;
 }

@@ -55,6 +55,8 @@ class LaunchWords {
  private:
   Value* Word(int n, llvm::Type* type);
   void LoadHints();
+  Value* ElementsOf(int param);
+  int64_t BytesMovedWith(int param) const;
   Value* PassesCache(int param);
 
   KernelFunction& fn_;
@@ -64,7 +66,7 @@ class LaunchWords {
   std::vector<Value*> size_, base_, scalars_;
   std::vector<std::vector<Value*>> stride_;
   std::vector<Value*> passes_cache_;
-  Value *asks_ahead_ = nullptr, *reads_alone_ = nullptr;
+  Value *asks_ahead_ = nullptr, *reads_alone_ = nullptr, *cache_bytes_ = nullptr;
 };
 
 }  // namespace smelt

@@ -45,17 +45,26 @@ TEST(LaunchWordsTest, OnlyTheResultMayPassTheCache) {
 
 TEST(LaunchWordsTest, WorkInPlaceStaysInTheCache) {
   EmitterFixture e(kScaled);
-  int compared = 0;  // whether the result is where an operand is
-  for (const llvm::User* user : e.words.base(2)->users()) {
-    const auto* compare = llvm::dyn_cast<llvm::ICmpInst>(user);
-    if (!compare || compare->getPredicate() != llvm::ICmpInst::ICMP_NE) continue;
-    EXPECT_TRUE(compare->getOperand(1) == e.words.base(0) || compare->getOperand(1) == e.words.base(1));
-    ++compared;
+  int distances = 0;  // from the result to an operand and back
+  for (const llvm::User* address : e.words.base(2)->users()) {
+    if (!llvm::isa<llvm::PtrToIntInst>(address)) continue;
+    for (const llvm::User* user : address->users()) {
+      const auto* distance = llvm::dyn_cast<llvm::BinaryOperator>(user);
+      distances += distance && distance->getOpcode() == llvm::Instruction::Sub;
+    }
   }
-  EXPECT_EQ(compared, 2);
+  EXPECT_EQ(distances, 2 * 2);
   EmitterFixture distinct(kTestDistinctCopy);
   ASSERT_NE(distinct.words.passes_cache(1), nullptr);
   EXPECT_TRUE(distinct.words.base(1)->use_empty()) << "classes that share no memory are not compared";
+}
+
+TEST(LaunchWordsTest, TheMachinesLastCacheDecidesForEveryTarget) {
+  for (const CpuFeatures& features : {kTestV2, kTestV3, kTestV4}) {
+    EmitterFixture e(kScaled, features);
+    EXPECT_EQ(e.Count(llvm::Instruction::Load), e.plan.spec.num_words() + 1);
+    EXPECT_EQ(e.Count(llvm::Instruction::LShr), 1) << "of the hints";
+  }
 }
 
 TEST(LaunchWordsTest, AnIndexMovesTheParamsOfItsDim) {

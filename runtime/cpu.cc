@@ -79,6 +79,29 @@ bool HasAll(std::initializer_list<const char*> names) {
   return true;
 }
 
+// Returns the bits of the hints below the size of the cache.
+int64_t Strengths() {
+#if defined(__x86_64__)
+  constexpr int64_t kGathersWell = 1, kAskAhead = 2, kReadsAlone = 4;
+  unsigned highest, b, c, d;
+  char vendor[13] = {};
+  if (!__get_cpuid(0, &highest, &b, &c, &d)) return 0;
+  std::memcpy(vendor, &b, 4);
+  std::memcpy(vendor + 4, &d, 4);
+  std::memcpy(vendor + 8, &c, 4);
+  // True from Sapphire Rapids on: on earlier processors, microcode made gathers slow against leaks, and they have not
+  // been measured.
+  if (absl::string_view(vendor) == "GenuineIntel" && CpuHas("avx512fp16")) return kGathersWell | kAskAhead;
+  unsigned model;
+  constexpr unsigned kZen5 = 0x1a;
+  if (absl::string_view(vendor) == "AuthenticAMD" && __get_cpuid(1, &model, &b, &c, &d) &&
+      (model >> 8 & 15) + (model >> 20 & 255) >= kZen5) {
+    return kReadsAlone;
+  }
+#endif
+  return 0;
+}
+
 }  // namespace
 
 bool CpuHas(absl::string_view feature) {
@@ -130,28 +153,29 @@ bool RunsTriple(absl::string_view triple) {
   return triple.substr(0, kOwn.size()) == kOwn;
 }
 
-int64_t CpuHints() {
-  static const int64_t kHints = []() -> int64_t {
+int64_t LastCacheKib() {
+  int64_t kib = 0;
 #if defined(__x86_64__)
-    constexpr int64_t kGathersWell = 1, kAskAhead = 2, kReadsAlone = 4;
-    unsigned highest, b, c, d;
-    char vendor[13] = {};
-    if (!__get_cpuid(0, &highest, &b, &c, &d)) return 0;
-    std::memcpy(vendor, &b, 4);
-    std::memcpy(vendor + 4, &d, 4);
-    std::memcpy(vendor + 8, &c, 4);
-    // True from Sapphire Rapids on: on earlier processors, microcode made gathers slow against leaks, and they have not
-    // been measured.
-    if (absl::string_view(vendor) == "GenuineIntel" && CpuHas("avx512fp16")) return kGathersWell | kAskAhead;
-    unsigned model;
-    constexpr unsigned kZen5 = 0x1a;
-    if (absl::string_view(vendor) == "AuthenticAMD" && __get_cpuid(1, &model, &b, &c, &d) &&
-        (model >> 8 & 15) + (model >> 20 & 255) >= kZen5) {
-      return kReadsAlone;
-    }
+  // Intel and AMD describe their caches in the same form, in different leaves.
+  unsigned a, b, c, d;
+  const bool is_amd = __get_cpuid(0, &a, &b, &c, &d) && c == 0x444d4163;  // "cAMD"
+  unsigned level = 0;
+  for (unsigned n = 0; n < 16 && __get_cpuid_count(is_amd ? 0x8000001d : 4, n, &a, &b, &c, &d); ++n) {
+    constexpr unsigned kNone = 0, kInstructions = 2;
+    const unsigned type = a & 31;
+    if (type == kNone) break;
+    if (type == kInstructions || (a >> 5 & 7) <= level) continue;
+    level = a >> 5 & 7;
+    const int64_t ways = (b >> 22) + 1, partitions = (b >> 12 & 1023) + 1, line = (b & 4095) + 1;
+    kib = ways * partitions * line * (int64_t{c} + 1) / 1024;
+  }
 #endif
-    return 0;
-  }();
+  return kib;
+}
+
+int64_t CpuHints() {
+  constexpr int kLastCacheShift = 8;
+  static const int64_t kHints = Strengths() | LastCacheKib() << kLastCacheShift;
   return kHints;
 }
 

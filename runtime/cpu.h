@@ -25,6 +25,9 @@ absl::string_view CpuLevel();
 // Returns whether code for an LLVM triple ("aarch64-unknown-linux-gnu") is for machines of this architecture.
 bool RunsTriple(absl::string_view triple);
 
+// Returns the size of the last cache before memory, which several processors may share, in KiB; 0 if it is unknown.
+int64_t LastCacheKib();
+
 // Returns the hints about this machine for kernels (`status[1]`, fuser/kernel_spec.h).
 int64_t CpuHints();
 
