@@ -3,12 +3,14 @@
 #include <vector>
 
 #include "smelt/codegen/emit_columns.h"
+#include "smelt/codegen/emit_row_tiles.h"
 #include "smelt/codegen/emit_rows.h"
 #include "smelt/codegen/kernel_function.h"
 #include "smelt/codegen/launch_words.h"
 #include "smelt/codegen/lower_scalar.h"
 #include "smelt/codegen/schedule.h"
 #include "smelt/codegen/values.h"
+#include "smelt/fuser/row_tiles.h"
 
 namespace smelt {
 
@@ -54,6 +56,23 @@ void EmitChoice(llvm::Function& apart, llvm::Function& gathers, const std::strin
   }
 }
 
+// Emits the kernel of a schedule as `symbol`.
+llvm::Function& EmitForAllMachines(llvm::Module& module, const Schedule& plan, const std::string& symbol) {
+  if (EmitKernel(module, plan, /*gathers=*/false, symbol)) {
+    // The kernel holds both forms, and the machine that runs it chooses. On Intel's processors gathers take half of the
+    // time of moving places out of a vector and elements into one; on AMD's they take up to half as much again. A choice
+    // at each load would keep LLVM from extracting the places once for all loads there.
+    llvm::Function* apart = module.getFunction(symbol);
+    apart->setName(symbol + "_apart");
+    apart->setLinkage(llvm::GlobalValue::InternalLinkage);
+    EmitKernel(module, plan, /*gathers=*/true, symbol + "_gathers");
+    llvm::Function* gathers = module.getFunction(symbol + "_gathers");
+    gathers->setLinkage(llvm::GlobalValue::InternalLinkage);
+    EmitChoice(*apart, *gathers, symbol);
+  }
+  return *module.getFunction(symbol);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<llvm::Module>> LowerKernel(llvm::LLVMContext& context, const KernelSpec& spec,
@@ -63,17 +82,19 @@ absl::StatusOr<std::unique_ptr<llvm::Module>> LowerKernel(llvm::LLVMContext& con
   }
   auto module = std::make_unique<llvm::Module>("kernel", context);
   const Schedule plan = Schedule::Of(spec, features);
-  if (!EmitKernel(*module, plan, /*gathers=*/false, symbol)) return module;
-  // The kernel holds both forms, and the machine that runs it chooses. On Intel's processors gathers take half of the
-  // time of moving places out of a vector and elements into one; on AMD's they take up to half as much again. A choice
-  // at each load would keep LLVM from extracting the places once for all loads there.
-  llvm::Function* apart = module->getFunction(symbol);
-  apart->setName(symbol + "_apart");
-  apart->setLinkage(llvm::GlobalValue::InternalLinkage);
-  EmitKernel(*module, plan, /*gathers=*/true, symbol + "_gathers");
-  llvm::Function* gathers = module->getFunction(symbol + "_gathers");
-  gathers->setLinkage(llvm::GlobalValue::InternalLinkage);
-  EmitChoice(*apart, *gathers, symbol);
+  const RowTiles tiles = RowTiles::Of(spec);
+  if (tiles.item_bytes.empty()) {
+    EmitForAllMachines(*module, plan, symbol);
+    return module;
+  }
+  Schedule in_tiles = Schedule::Of(SpecOfTiledRows(spec, tiles), features);
+  for (size_t p = 0; p < spec.params.size(); ++p) {
+    if (tiles.Takes(static_cast<int>(p))) in_tiles.may_pass_cache[p] = false;  // a buffer is read again at once
+  }
+  llvm::Function& rows = EmitForAllMachines(*module, in_tiles, symbol + "_rows");
+  llvm::Function& across = EmitForAllMachines(*module, plan, symbol + "_across");
+  for (llvm::Function* part : {&rows, &across}) part->setLinkage(llvm::GlobalValue::InternalLinkage);
+  EmitRowTiles(plan, tiles, rows, across, symbol);
   return module;
 }
 

@@ -11,6 +11,7 @@
 #include "smelt/core/op/ops.h"
 #include "smelt/fuser/block_fuser.h"
 #include "smelt/fuser/lower_group.h"
+#include "smelt/fuser/row_tiles.h"
 #include "smelt/fuser/view_nodes.h"
 
 namespace smelt {
@@ -24,7 +25,8 @@ constexpr int64_t kNear = 4;  // elements apart: several lie in one vector
 
 class RowLayer {
  public:
-  RowLayer(Graph& g, LoweredGroups* lowered) : g_(g), lowered_(lowered) {}
+  RowLayer(Graph& g, const LayRowsOptions& options, LoweredGroups* lowered)
+      : g_(g), options_(options), lowered_(lowered) {}
 
   absl::StatusOr<int> Run() {
     for (NodeId n : g_.AllNodes()) {
@@ -90,8 +92,13 @@ class RowLayer {
       return;
     }
     if (!any_along || g_.symbols.Less(kernel.sizes[along], kShortRow) == true) return;
+    const RowTiles tiles = RowTiles::Of(s);
+    const auto row = kernel.sizes[along].Evaluate(g_.symbol_hints);
+    const bool have_room = options_.in_kernels && row.ok() && tiles.HaveRoom(*row);
     for (int p : across) {
       const LoweredKernel::Param& param = kernel.params[p];
+      const bool is_free = param.is_output && IsReadByElements(g_.node(n).outputs[param.output]);
+      if (have_room && tiles.Takes(p) && !is_free) continue;
       if (param.is_output) {
         LayResult(n, param.output, param.strides[along], kernel.sizes[along]);
       } else if (!s.params[p].is_written) {
@@ -277,13 +284,16 @@ class RowLayer {
   }
 
   Graph& g_;
+  const LayRowsOptions& options_;
   LoweredGroups* lowered_;
   int laid_ = 0;
 };
 
 }  // namespace
 
-absl::StatusOr<int> LayRows(Graph& g, LoweredGroups* lowered) { return RowLayer(g, lowered).Run(); }
+absl::StatusOr<int> LayRows(Graph& g, const LayRowsOptions& options, LoweredGroups* lowered) {
+  return RowLayer(g, options, lowered).Run();
+}
 
 Pass LayRowsPass() {
   return {.name = "lay-rows",
@@ -291,7 +301,8 @@ Pass LayRowsPass() {
           .prerequisites = {"fuse"},
           .is_optional = true,
           .run = [](Graph& g, PassContext& context) -> absl::StatusOr<bool> {
-            SMELT_ASSIGN_OR_RETURN(const int laid, LayRows(g, &context.Get<LoweredGroups>()));
+            SMELT_ASSIGN_OR_RETURN(const int laid,
+                                   LayRows(g, context.Get<LayRowsOptions>(), &context.Get<LoweredGroups>()));
             return laid > 0;
           }};
 }

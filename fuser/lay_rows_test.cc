@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "smelt/core/tensor/tensor.h"
 #include "smelt/fuser/fuse.h"
@@ -14,13 +15,14 @@
 namespace smelt {
 namespace {
 
-// Returns the number of operands and results that are transposed; the graph's results stay the same, bit for bit.
-int Laid(const std::string& text) {
+// Returns the number of operands and results that other kernels transpose; the graph's results stay the same, bit for
+// bit.
+int Laid(const std::string& text, const LayRowsOptions& options = {}) {
   std::unique_ptr<Graph> g = ParseOrFail(text);
   const std::vector<Tensor> inputs = InputsOf(*g);
   EXPECT_TRUE(FuseGraph(*g).ok());
   const auto before = RunKernels(*g, inputs);
-  const auto laid = LayRows(*g, nullptr);
+  const auto laid = LayRows(*g, options, nullptr);
   EXPECT_TRUE(laid.ok()) << laid.status();
   EXPECT_EQ(VerifyGraph(*g), absl::OkStatus());
   const auto after = RunKernels(*g, inputs);
@@ -59,6 +61,32 @@ TEST(LayRows, AResultThatLiesAcrossTheRowsIsTransposedAfterwards) {
   return (%t)
 )")),
             1);
+}
+
+// Rows of `size` elements, of an operand or of the result.
+std::string AcrossRows(int size, bool result) {
+  const std::string rows = absl::StrCat("Float(64, ", size, ", strides=[", size, ", 1])");
+  const std::string across = absl::StrCat("Float(64, ", size, ", strides=[1, 64])");
+  return Shifted(
+      result ? "%r : " + rows : absl::StrCat("%x : Float(", size, ", 64, strides=[64, 1])"),
+      absl::StrCat(result ? ""
+                          : absl::StrCat("  %r : ", across, " = smelt::view[sizes=[64, ", size,
+                                         "], strides=[1, 64], offset=0, dtype=6](%x)\n"),
+                   "  %m : Float(64, 1, strides=[1, 1]) = aten::amax(%r, %dim, %keep)\n  %s : ", rows,
+                   " = aten::sub.Tensor(%r, %m, %one)\n",
+                   result ? absl::StrCat("  %t : ", across, " = smelt::materialize[strides=[1, 64]](%s)\n") : "",
+                   "  return (%", result ? "t" : "s", ")\n"));
+}
+
+TEST(LayRows, AKernelForACpuTransposesRowsItself) {
+  for (const bool result : {false, true}) {
+    EXPECT_EQ(Laid(AcrossRows(48, result), {.in_kernels = true}), 0);
+    EXPECT_EQ(Laid(AcrossRows(48, result)), 1);
+  }
+}
+
+TEST(LayRows, ButNoLongOnes) {
+  for (const bool result : {false, true}) EXPECT_EQ(Laid(AcrossRows(6000, result), {.in_kernels = true}), 1);
 }
 
 TEST(LayRows, WhereAllLiesAcrossTheRowsNothingIsTransposed) {

@@ -10,6 +10,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/alias/alias_pass.h"
+#include "smelt/codegen/target.h"
 #include "smelt/core/base/cause.h"
 #include "smelt/core/base/recover.h"
 #include "smelt/core/base/status_macros.h"
@@ -19,6 +20,7 @@
 #include "smelt/functionalize/functionalize.h"
 #include "smelt/functionalize/open_composites.h"
 #include "smelt/fuser/fuse.h"
+#include "smelt/fuser/lay_rows.h"
 #include "smelt/fuser/lowered_groups.h"
 #include "smelt/pipeline/alias_agreement.h"
 #include "smelt/pipeline/argument_layouts.h"
@@ -188,6 +190,7 @@ absl::StatusOr<PlanSet::Compiled> PlanSet::Compile(Specialization s, PhaseTimer*
   PassContext context;
   context.Get<AliasDb::Options>().distinct_inputs = !s.alias.arguments_overlap;
   context.Get<FuseOptions>().verify = options_.verify;
+  context.Get<LayRowsOptions>().in_kernels = absl::c_none_of(options_.targets, IsCuda);
   FunctionalizeOptions& functionalize = context.Put(FunctionalizeOptionsFor(s));
   std::unique_ptr<AliasAgreement> agreement;
   if (options_.verify && is_distinct) {
