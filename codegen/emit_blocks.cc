@@ -25,7 +25,9 @@ Value* BlockEmitter::InNextBlock(Value* ahead, int param, Value* element) {
   Value* along = b_.getInt64(tiled ? shape_.rows : shape_.columns);
   Value* stride = words_.stride(param, tiled ? plan_.loop_dim : s_.parallel_rank - 2);
   Value* row = b_.CreateGEP(b_.getInt8Ty(), ahead, b_.CreateMul(b_.CreateUDiv(element, along), stride));
-  return b_.CreateGEP(fn_.MemType(s_.params[param].dtype), row, b_.CreateURem(element, along));
+  Value* place = b_.CreateURem(element, along);
+  if (!tiled) place = b_.CreateMul(place, b_.getInt64(plan_.LinesApart(param)));
+  return b_.CreateGEP(fn_.MemType(s_.params[param].dtype), row, place);
 }
 
 void BlockEmitter::FillBlockSquare(const LoopContext& ctx, int param, Value* next_block, Value* tile,
@@ -104,7 +106,7 @@ void BlockEmitter::EmitBlocks(const LoopContext& corner, const std::vector<Value
 Value* BlockEmitter::PrefetchRow(const std::vector<Value*>& ahead, Value* from) {
   for (int k = 0; k < static_cast<int>(ahead.size()); ++k) {
     if (!plan_.IsReadAsLoopRuns(k) || !words_.stride(k, s_.parallel_rank - 2)) continue;
-    const int64_t bytes = shape_.square_columns * ItemSize(s_.params[k].dtype);
+    const int64_t bytes = shape_.square_columns * ItemSize(s_.params[k].dtype) * plan_.LinesApart(k);
     for (int64_t byte = 0; byte < bytes; byte += kLine) {
       from = squares_.Paced(from);
       Value* place = InNextBlock(ahead[k], k, from);

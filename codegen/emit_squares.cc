@@ -24,6 +24,20 @@ SquareEmitter::SquareEmitter(KernelFunction& fn, const Schedule& plan)
   pace_.zero = unknown(0);
 }
 
+// Nothing behind the last element is read.
+Value* SquareEmitter::LoadColumn(int param, int n, Value* from) {
+  Type* element = fn_.MemType(s_.params[param].dtype);
+  Type* vector = fn_.Vec(element, n);
+  const llvm::Align align(ItemSize(s_.params[param].dtype));
+  // With blocks in order with the prefetches: LLVM would read first, and then prefetch everything at once.
+  Value* first = b_.CreateAlignedLoad(vector, from, align, /*isVolatile=*/block_.has_value());
+  if (s_.params[param].strides[s_.parallel_rank - 2] == StrideClass::kUnit) return first;
+  Value* second = b_.CreateAlignedLoad(vector, b_.CreateConstGEP1_64(element, from, n - 1), align);
+  std::vector<int> take;
+  for (int k = 0; k < 2 * n; k += 2) take.push_back(k < n ? k : n + k - (n - 1));
+  return b_.CreateShuffleVector(first, second, take);
+}
+
 void SquareEmitter::StoreSquare(int item, std::vector<Value*>& rows, Value* to, Value* pitch) {
   TransposeRegisters(b_, item, rows);
   const llvm::Align align(rows.size() * item);
@@ -57,14 +71,12 @@ void SquareEmitter::FillSquare(int param, const Square& square) {
 
 void SquareEmitter::EmitSquare(int param, const Square& square, const Pace& pace) {
   const int item = ItemSize(s_.params[param].dtype), n = plan_.SquareSide(item);
-  Type* vector = fn_.Vec(fn_.MemType(s_.params[param].dtype), n);
   const int64_t elements = kLine / item;  // of a line
   Value* from = square.from;
   Value* ahead = b_.CreatePtrToInt(square.ahead, b_.getInt64Ty());
   std::vector<Value*> rows;
   for (int64_t k = 1; k <= n; ++k) {
-    // In order with the prefetches: LLVM would read first, and then prefetch everything at once.
-    rows.push_back(b_.CreateAlignedLoad(vector, from, llvm::Align(item), /*isVolatile=*/block_.has_value()));
+    rows.push_back(LoadColumn(param, n, from));
     from = b_.CreateGEP(b_.getInt8Ty(), from, square.stride);
     if (block_ && k * n % elements != 0) continue;
     ahead = Paced(ahead, pace);

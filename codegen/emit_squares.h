@@ -35,6 +35,8 @@ class SquareEmitter {
 
   // If there are blocks, this is a function of its own: it is half of the machine code of such a kernel.
   void FillSquare(int param, const Square& square);
+  // Loads `n` elements of a column of a transposed operand, which are adjacent or have another one between them.
+  Value* LoadColumn(int param, int n, Value* from);
   // Transposes `rows`, vectors of elements of `item` bytes, and stores them from `to` on.
   void StoreSquare(int item, std::vector<Value*>& rows, Value* to, Value* pitch);
   // Returns the same number, seven cycles later.

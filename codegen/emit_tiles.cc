@@ -26,7 +26,9 @@ void TileEmitter::FillTile(int param, Value* tile, Value* from, Value* rows, Val
   const int n = plan_.SquareSide(item);
   Type* vector = fn_.Vec(element, n);
   const llvm::Align align(item);
+  const int64_t apart = ElementsApart(s_.params[param].strides[s_.parallel_rank - 2]);
   auto at = [&](Value* i, Value* j) {
+    if (apart != 1) i = b_.CreateMul(i, b_.getInt64(apart));
     return b_.CreateGEP(element, b_.CreateGEP(b_.getInt8Ty(), from, b_.CreateMul(j, stride)), i);
   };
   auto to = [&](Value* i, Value* j) {
@@ -51,7 +53,7 @@ void TileEmitter::FillTile(int param, Value* tile, Value* from, Value* rows, Val
       Value* row = b_.CreateURem(element_of_group, b_.getInt64(plan_.tiles.rows));
       Value* ahead = at(row, b_.CreateAdd(b_.CreateAdd(j, block_size), column));
       const int64_t asked = blocks_ ? kLine : n * item;  // bytes at a time
-      Value* step = b_.getInt64(asked);
+      Value* step = b_.getInt64(asked * apart);
       // A tile that is cut off has shorter columns: one piece of each.
       ahead = b_.CreateSelect(whole_tile, ahead, at(i, b_.CreateAdd(j, block_size)));
       step = b_.CreateSelect(whole_tile, step, b_.CreateMul(stride, b_.getInt64(asked / (n * item))));
@@ -59,7 +61,7 @@ void TileEmitter::FillTile(int param, Value* tile, Value* from, Value* rows, Val
     });
   });
   // The columns that are left, and those of few rows: the last one stands for missing ones.
-  const bool masks = fn_.MasksNatively(element);
+  const bool masks = apart == 1 && fn_.MasksNatively(element);
   auto blocks = [&]() -> Value* {
     Value* mask = fn_.MaskOf(fn_.Min(rows, block_size), n);
     fn_.For(whole_columns, columns, block_size, [&](Value* j) {
@@ -71,7 +73,7 @@ void TileEmitter::FillTile(int param, Value* tile, Value* from, Value* rows, Val
           Value* column = fn_.Min(b_.CreateAdd(j, b_.getInt64(k)), difference);
           block.push_back(masks ? static_cast<Value*>(b_.CreateMaskedLoad(vector, at(i, column), align, mask,
                                                                           llvm::Constant::getNullValue(vector)))
-                                : b_.CreateAlignedLoad(vector, at(i, column), align));
+                                : squares_.LoadColumn(param, n, at(i, column)));
         }
         squares_.StoreSquare(item, block, to(i, j), pitch);
       });
@@ -142,9 +144,10 @@ void TileEmitter::DrainTile(int param, Value* tile, Value* to, Value* rows, Valu
 
 void TileEmitter::PrefetchNextTile(const LoopContext& ctx, Value* column) {
   for (size_t k = 0; k < s_.params.size(); ++k) {
-    if (!plan_.IsReadAsLoopRuns(static_cast<int>(k))) continue;
-    const int item = ItemSize(s_.params[k].dtype);
-    Value* at = b_.CreateGEP(fn_.MemType(s_.params[k].dtype), ctx.addr[k], column);
+    const int param = static_cast<int>(k);
+    if (!plan_.IsReadAsLoopRuns(param)) continue;
+    const int64_t item = ItemSize(s_.params[k].dtype) * plan_.LinesApart(param);
+    Value* at = b_.CreateGEP(b_.getInt8Ty(), ctx.addr[k], b_.CreateMul(column, b_.getInt64(item)));
     for (int64_t byte = 0; byte < plan_.tiles.columns * item; byte += kLine) {
       fn_.Prefetch(b_.CreateConstGEP1_64(b_.getInt8Ty(), at, byte), /*nearest=*/false);
     }

@@ -352,9 +352,7 @@ int64_t Schedule::LinesApart(int param) const {
   return !features.IsAvx2Only() && apart >= 2 ? apart : 1;
 }
 
-bool Schedule::IsReadAsLoopRuns(int param) const {
-  return !tiles.is_tiled[param] && !written[param] && spec.params[param].strides[loop_dim] == StrideClass::kUnit;
-}
+bool Schedule::IsReadAsLoopRuns(int param) const { return !tiles.is_tiled[param] && IsReadInLines(param); }
 
 void Schedule::PlanTiles() {
   tiles.is_tiled.assign(spec.params.size(), false);
@@ -365,7 +363,8 @@ void Schedule::PlanTiles() {
     // Elements three or four apart are read in order, three or four times.
     const StrideClass along = param.strides[p - 1];
     const bool apart = IsApart(along) && ElementsApart(along) <= (written[k] ? 1 : 2);
-    tiles.is_tiled[k] = apart && param.strides[p - 2] == StrideClass::kUnit;
+    const StrideClass across = param.strides[p - 2];
+    tiles.is_tiled[k] = apart && (across == StrideClass::kUnit || (across == StrideClass::kTwo && !written[k]));
   }
   for (const KernelInstr& in : spec.instrs) {
     const bool accesses = in.op == KernelOp::kLoad || in.op == KernelOp::kStore;
@@ -559,6 +558,7 @@ std::optional<BlockShape> Schedule::PlanBlocks() const {
       narrowest_written = std::min(narrowest_written, item);
     }
     if (tiles.is_tiled[k]) {
+      if (spec.params[k].strides[d] != StrideClass::kUnit) return std::nullopt;
       widest = std::max(widest, item);
       narrowest_read = std::min(narrowest_read, item);
     }

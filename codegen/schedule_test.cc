@@ -117,6 +117,19 @@ TEST(ScheduleTest, ASumOfProductsRoundsOnceWhereTheMachineCan) {
   EXPECT_FALSE(Schedule::Of(ParseOrDie(kColumnSum), kV2).SumsProducts(2));
 }
 
+TEST(ScheduleTest, AReadOfEveryOtherElementAlongTheRowsIsTiledWithoutBlocks) {
+  const KernelSpec spec = ParseOrDie(R"(kernel parallel=2 reduction=0 vector=1 sequential=0
+param float32 r [two,any] alias=-1
+param float32 w [any,unit] alias=-1
+%0 = load.p0 float32
+%1 = store.p1 float32 %0
+outer 0 1
+)");
+  const Schedule plan = Schedule::Of(spec, kV4);
+  EXPECT_EQ(plan.tiles.is_tiled, (std::vector<bool>{true, false}));
+  EXPECT_FALSE(plan.PlanBlocks().has_value());
+}
+
 TEST(ScheduleTest, AReadAlongTheRowsOfAResultIsTiled) {
   const KernelSpec spec = ParseOrDie(R"(kernel parallel=2 reduction=0 vector=1 sequential=0
 param float32 r [unit,any] alias=-1

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "gtest/gtest.h"
 #include "smelt/codegen/compiler.h"
 #include "smelt/codegen/kernel_testing.h"
@@ -94,6 +95,62 @@ TEST_P(TransposedTest, ResultsThatLieAcrossTheLoopEqualTheInterpreters) {
            std::vector<std::pair<int64_t, int64_t>>{{270, 70}, {60, 130}, {7, 40}, {40, 7}, {1, 70}, {17, 33}}) {
         SCOPED_TRACE(absl::StrCat(rows, " x ", columns));
         c.launch = DenseLaunch(c.spec, {rows, columns}, rng);
+        ASSERT_EQ(CompareWithInterpreter(c, image->entry(0), Guard::kEnd, 1), "");
+        ASSERT_EQ(CompareWithInterpreter(c, image->entry(0), Guard::kBegin, 3), "");
+      }
+    }
+  }
+}
+
+// Every other element of each column of an operand.
+TEST_P(TransposedTest, ColumnsOfEveryOtherElementEqualTheInterpreters) {
+  if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
+  std::mt19937_64 rng(1);
+  for (const char* type : {"float64", "float32", "bfloat16", "uint8"}) {
+    RandomCase c;
+    c.spec = ParseOrDie(absl::StrReplaceAll(Spec(type, "float32", false), {{"[unit,any]", "[two,any]"}}));
+    c.zeros_may_differ = true;
+    SCOPED_TRACE(c.spec.ToString());
+    absl::StatusOr<LoadedImage> image = CompileAndLoad(c.spec, GetParam());
+    ASSERT_TRUE(image.ok()) << image.status();
+    for (auto [rows, columns] : std::vector<std::pair<int64_t, int64_t>>{
+             {270, 70}, {60, 130}, {7, 40}, {40, 7}, {1, 70}, {17, 33}, {64, 64}}) {
+      SCOPED_TRACE(absl::StrCat(rows, " x ", columns));
+      c.launch = DenseLaunch(c.spec, {rows, columns}, rng);
+      ASSERT_EQ(CompareWithInterpreter(c, image->entry(0), Guard::kEnd, 1), "");
+      ASSERT_EQ(CompareWithInterpreter(c, image->entry(0), Guard::kBegin, 3), "");
+    }
+  }
+}
+
+// The distances of each row's elements from its maximum, less the smallest of them.
+std::string RowsSpec(const std::string& type, bool operand_across, bool result_across) {
+  const auto strides = [](bool across) { return across ? "[any,unit,any]" : "[any,any,unit]"; };
+  return absl::StrCat("kernel parallel=2 reduction=1 vector=2 sequential=0\nparam ", type, " r ",
+                      strides(operand_across), " alias=-1\nparam float64 rw ", strides(result_across),
+                      " alias=-1\n%0 = load.p0 ", type,
+                      "\n%1 = cast float64 %0\n%2 = reduce.max float64 %1\n%3 = load.p0 ", type,
+                      "\n%4 = cast float64 %3\n%5 = sub float64 %4 %2\n%6 = reduce.min float64 %5\n",
+                      "%7 = store.p1 float64 %5\n%8 = load.p1 float64\n%9 = sub float64 %8 %6\n",
+                      "%10 = store.p1 float64 %9\ninner 0 1 2\ninner 3 4 5 6 7\ninner 8 9 10\n");
+}
+
+// Rows that lie across their loop go through buffers, if these have room for some of them.
+TEST_P(TransposedTest, RowsThatLieAcrossTheirLoopEqualTheInterpreters) {
+  if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
+  std::mt19937_64 rng(1);
+  for (const char* type : {"float64", "float32", "bfloat16", "uint8"}) {
+    for (auto [operand, result] : {std::pair{true, false}, {false, true}, {true, true}}) {
+      RandomCase c;
+      c.spec = ParseOrDie(RowsSpec(type, operand, result));
+      c.zeros_may_differ = true;
+      SCOPED_TRACE(c.spec.ToString());
+      absl::StatusOr<LoadedImage> image = CompileAndLoad(c.spec, GetParam());
+      ASSERT_TRUE(image.ok()) << image.status();
+      for (const std::vector<int64_t>& sizes : std::vector<std::vector<int64_t>>{
+               {2, 37, 70}, {1, 16, 16}, {3, 5, 130}, {1, 70, 3}, {2, 1, 40}, {1, 300, 33}, {1, 17, 2200}}) {
+        SCOPED_TRACE(absl::StrCat(sizes[0], " x ", sizes[1], " x ", sizes[2]));
+        c.launch = DenseLaunch(c.spec, sizes, rng);
         ASSERT_EQ(CompareWithInterpreter(c, image->entry(0), Guard::kEnd, 1), "");
         ASSERT_EQ(CompareWithInterpreter(c, image->entry(0), Guard::kBegin, 3), "");
       }

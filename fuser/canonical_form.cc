@@ -322,6 +322,7 @@ StrideClass Builder::ClassOf(const Access& a, int d) const {
   if (a.coef[d] == Expr(0)) return StrideClass::kZero;
   if (a.coef[d] == Expr(1)) return StrideClass::kUnit;
   const bool may_be_vectorized = d == parallel_ - 1 || d == rank() - 1;
+  if (IsAcrossLoop(a, d) && a.coef[d] == Expr(2)) return StrideClass::kTwo;
   for (StrideClass c : {StrideClass::kTwo, StrideClass::kThree, StrideClass::kFour, StrideClass::kBackward}) {
     if (may_be_vectorized && a.coef[d] == Expr(ElementsApart(c))) return c;
   }

@@ -229,6 +229,7 @@ int Emission::ParamOf(int access, int vector_dim, LoweredKernel& out) {
   for (int d = 0; d < b_.rank(); ++d) {
     const StrideClass c = b_.ClassOf(a, d);
     const bool is_kept = c == StrideClass::kZero || c == StrideClass::kUnit ||
+                         (c == StrideClass::kTwo && b_.IsAcrossLoop(a, d)) ||
                          (d == vector_dim && (c != StrideClass::kBackward || !a.is_output));
     param.strides.push_back(is_kept ? c : StrideClass::kAny);
     lowered.strides.push_back(a.coef[d]);

@@ -173,6 +173,8 @@ class Builder {
   // Returns whether the operands of a commutative instruction must be swapped, because they are in the `wrong_order`. A
   // bound always comes after the bounded value, whose sign is kept if both are zero, as in PyTorch.
   bool IsToBeSwapped(const Ins& in, bool wrong_order) const;
+  // Returns whether `d` is the dim beside the last, along which tiles of an operand may be read (codegen/emit_tiles.h).
+  bool IsAcrossLoop(const Access& a, int d) const { return d == rank() - 2 && rank() == parallel_ && !a.is_output; }
   StrideClass ClassOf(const Access& a, int d) const;
   int CompareStride(int a, int b) const;
 
