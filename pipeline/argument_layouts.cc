@@ -7,6 +7,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "smelt/core/op/op_info.h"
 
 namespace smelt {
 namespace {
@@ -41,8 +42,12 @@ int OtherInnermost(const TensorType& t, int exported) {
 }
 
 // Returns whether some view has no dim of adjacent elements, and its last dim is not one of those a few apart. Such an
-// operand is read one element at a time: a copy takes less.
+// operand is read one element at a time: a copy takes less. The exceptions are operands of pointwise operators whose dim
+// beside the last has every other element: those are read in tiles.
 bool HasAcross(const Graph& g) {
+  const auto is_pointwise = [&](const Use& u) {
+    return !g.IsReturn(u.user) && GetOpInfo(g.node(u.user).op).kind == OpKind::kPointwise;
+  };
   const auto is_across = [&](ValueId v) {
     const Type& type = g.value(v).type;
     if (!type.IsTensor() || !type.tensor().IsComplete()) return false;
@@ -54,7 +59,8 @@ bool HasAcross(const Graph& g) {
       if (stride == Expr(1)) return false;
       last_is_near = stride.IsConstant();
     }
-    return !last_is_near;
+    const bool in_tiles = t.rank() > 1 && (*t.strides)[t.rank() - 2] == Expr(2);
+    return !last_is_near && !(in_tiles && absl::c_all_of(g.value(v).uses, is_pointwise));
   };
   return absl::c_any_of(g.AllNodes(), [&](NodeId n) { return absl::c_any_of(g.node(n).outputs, is_across); });
 }
@@ -114,9 +120,17 @@ std::vector<DimOrders> OrdersWithPlans(const Graph& g, int64_t min_bytes, bool s
     add([&](size_t k) { return k == one; });
   }
   candidates.insert(candidates.end(), vectors.begin(), vectors.end());
-  if (steps && !candidates.empty()) {
+  const auto add_stepped = [&](const auto& is_stepped) {
     DimOrders& orders = out.emplace_back(positions);
-    for (const Candidate& c : candidates) orders[c.position] = DimOrder(c.exported, /*step=*/2);
+    for (size_t k = 0; k < candidates.size(); ++k) {
+      const Candidate& c = candidates[k];
+      if (is_stepped(k) || c.exported.size() > 1) orders[c.position] = DimOrder(c.exported, is_stepped(k) ? 2 : 1);
+    }
+  };
+  if (!steps || candidates.empty()) return out;
+  add_stepped([](size_t) { return true; });
+  for (size_t one = 0; candidates.size() > 1 && candidates.size() <= kMostMixed && one < candidates.size(); ++one) {
+    add_stepped([&](size_t k) { return k == one; });
   }
   return out;
 }

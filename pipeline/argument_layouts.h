@@ -45,7 +45,8 @@ Expr StrideSymbol(const Value& argument, int dim);
 // Returns the orders that are worth a plan, the likeliest first: the exported order with gaps, and one in which another
 // dim is innermost (the rows of a transposed matrix, the channels of images), for all arguments of at least `min_bytes`
 // and, if these are two or three, for each of them; for all of them also the order of images whose rows and columns are
-// swapped. `steps`: also every other element of a larger tensor, in the exported order, for all of them.
+// swapped. `steps`: also every other element of a larger tensor, in the exported order, for all of them and, if these are
+// two or three, for each of them.
 std::vector<DimOrders> OrdersWithPlans(const Graph& g, int64_t min_bytes, bool steps);
 
 // Returns the program for arguments in these orders. Returns null if inference does not know a layout.

@@ -75,6 +75,32 @@ graph(%x : Float(6, 10, strides=[10, 1]), %n : int, %y : Float(6, 10, strides=[1
       (std::vector<DimOrders>{{rows, {}, rows}, {columns, {}, columns}, {columns, {}, rows}, {rows, {}, columns}}));
 }
 
+TEST(ArgumentLayoutsTest, EachOfTwoArgumentsMayHaveItsStepAlone) {
+  const auto g = Parsed(R"(
+graph(%x : Float(6, 10, strides=[10, 1]), %y : Float(10, strides=[1])):
+  %z : Tensor = aten::mul(%x, %y)
+  return (%z)
+)");
+  const DimOrder rows = {0, 1}, every_other = DimOrder({0, 1}, 2), vector = DimOrder({0}, 2);
+  EXPECT_EQ(
+      OrdersWithPlans(*g, kAnyBytes, true),
+      (std::vector<DimOrders>{{rows, {}}, {{1, 0}, {}}, {every_other, vector}, {every_other, {}}, {rows, vector}}));
+}
+
+TEST(ArgumentLayoutsTest, StepsAcrossTheLoopHaveAPlanInPointwiseOperatorsAlone) {
+  const auto has_plan = [](const std::string& result) {
+    const auto g = Parsed(absl::StrCat(R"(
+graph(%x : Float(6, 10, strides=[10, 1])):
+  %none : NoneType = prim::Constant()
+  %t : Tensor = aten::t(%x)
+  %y : Tensor = )",
+                                       result, "\n  return (%y)\n"));
+    return AtDimOrders(*g, LayoutInference(*g), {DimOrder({0, 1}, 2)}) != nullptr;
+  };
+  EXPECT_TRUE(has_plan("aten::neg(%t)"));
+  EXPECT_FALSE(has_plan("aten::sum(%t, %none)"));
+}
+
 TEST(ArgumentLayoutsTest, ResultsFollowTheArgumentsOrder) {
   const auto g = NegativeOf("(6, 10, strides=[10, 1])");
   const auto at = AtDimOrders(*g, LayoutInference(*g), {{1, 0}});

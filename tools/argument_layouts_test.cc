@@ -213,7 +213,7 @@ graph(%x : Float(200, 400, strides=[400, 1])):
   model.ExpectTaken({Made({200, 400}, {807, 2}, 5)});
 }
 
-TEST(ArgumentLayoutsTest, EveryOtherElementIsCopiedBeforeItIsReadAcrossRows) {
+TEST(ArgumentLayoutsTest, EveryOtherElementIsReadAcrossRowsInTiles) {
   Model model(R"(
 graph(%x : Float(200, 400, strides=[400, 1]), %y : Float(400, 200, strides=[200, 1])):
   %one : int = prim::Constant[value=1]()
@@ -222,7 +222,21 @@ graph(%x : Float(200, 400, strides=[400, 1]), %y : Float(400, 200, strides=[200,
   return (%z)
 )",
               "across");
-  EXPECT_EQ(model.Run({Made({200, 400}, {800, 2}), Made({400, 200}, {400, 2})}), 0);
+  model.ExpectTaken({Made({200, 400}, {800, 2}), Made({400, 200}, {400, 2})});
+  model.ExpectTaken({Made({200, 400}, {800, 2}), Made({400, 200}, {200, 1})});
+}
+
+TEST(ArgumentLayoutsTest, EveryOtherElementIsCopiedBeforeItIsReducedAcrossRows) {
+  Model model(R"(
+graph(%x : Float(200, 400, strides=[400, 1])):
+  %dim : int[] = prim::Constant[value=[1]]()
+  %keep : bool = prim::Constant[value=0]()
+  %t : Tensor = aten::t(%x)
+  %y : Tensor = aten::amax(%t, %dim, %keep)
+  return (%y)
+)",
+              "across_reduced");
+  EXPECT_EQ(model.Run({Made({200, 400}, {800, 2})}), 0);
 }
 
 TEST(ArgumentLayoutsTest, AWrittenArgumentWithGapsIsWrittenWithoutACopy) {
