@@ -406,20 +406,23 @@ absl::StatusOr<Values> Im2Col(Call& c) {
   if (rows <= 0 || columns <= 0) return c.Error("the windows do not fit the image");
   if ((back ? given : out).NumElements() != batches * channels * kernel[0] * kernel[1] * rows * columns)
     return c.Error("the columns do not fit the image");
-  const std::vector<double> from = Read<double>(given);
-  std::vector<double> to(out.NumElements());
-  ForEachIndex({batches, channels, kernel[0], kernel[1], rows, columns}, [&](const Index& i, int64_t column_at) {
-    const int64_t y = i[4] * stride[0] - padding[0] + i[2] * dilation[0];
-    const int64_t x = i[5] * stride[1] - padding[1] + i[3] * dilation[1];
-    if (y < 0 || y >= h || x < 0 || x >= w) return;
-    const int64_t image_at = ((i[0] * channels + i[1]) * h + y) * w + x;
-    if (back) {
-      to[image_at] += from[column_at];
-    } else {
-      to[column_at] = from[image_at];
-    }
+  WithNumber(out.dtype(), [&](auto number) {
+    using T = decltype(number);
+    const std::vector<T> from = Read<T>(given);
+    std::vector<T> to(out.NumElements());
+    ForEachIndex({batches, channels, kernel[0], kernel[1], rows, columns}, [&](const Index& i, int64_t column_at) {
+      const int64_t y = i[4] * stride[0] - padding[0] + i[2] * dilation[0];
+      const int64_t x = i[5] * stride[1] - padding[1] + i[3] * dilation[1];
+      if (y < 0 || y >= h || x < 0 || x >= w) return;
+      const int64_t image_at = ((i[0] * channels + i[1]) * h + y) * w + x;
+      if (back) {
+        to[image_at] += from[column_at];
+      } else {
+        to[column_at] = from[image_at];
+      }
+    });
+    Write(out, to);
   });
-  Write(out, to);
   return Values{EvalValue(out)};
 }
 
