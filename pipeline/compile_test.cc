@@ -57,6 +57,23 @@ TEST(CompileTest, ABugInAPassIsAnErrorThatNamesThePassAndLeavesNoFile) {
   }
 }
 
+TEST(CompileTest, AnOperatorThatIsNotSupportedIsNoBugIfItMakesViews) {
+  auto g = ParseGraph(R"(graph(%x : Float(5, strides=[1]), %i : Long(1, strides=[1])):
+  symbol u0 in [0, 5]
+  symbol u1 in [0, 5]
+  %d : int = prim::Constant[value=0]()
+  %l : Tensor[] = aten::tensor_split.tensor_indices_or_sections(%x, %i, %d)
+  %a : Float(u0, strides=[1]), %b : Float(u1, strides=[1]) = prim::ListUnpack(%l)
+  return (%a, %b))");
+  ASSERT_TRUE(g.ok()) << g.status();
+  CompileOptions options;
+  options.targets = {kHostTarget};
+  options.verify = true;
+  const absl::Status s = CompileToFile(**g, absl::StrCat(Folder("views"), "/a.smb"), options).status();
+  EXPECT_TRUE(absl::IsUnimplemented(s)) << s;
+  EXPECT_THAT(std::string(s.message()), HasSubstr("aten::tensor_split.tensor_indices_or_sections"));
+}
+
 TEST(CompileTest, MemoryThatRunsOutIsAResourceAndLeavesNoFile) {
   const std::string folder = Folder("memory");
   CompileOptions options;
