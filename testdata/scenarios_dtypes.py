@@ -96,3 +96,11 @@ def zeros_that_bounds_leave_their_sign(x):
     h = x.bfloat16()
     bounded = [x.relu(), x.clamp(min=0), x.clamp(max=0), x.clamp(-1, 0), torch.nn.functional.relu6(x), h.relu(), h.clamp(0, 1)]
     return [torch.signbit(y) for y in bounded]
+
+
+@scenario(lambda: (torch.arange(42.), randn(3, 40)))
+def histograms_of_numbers_on_edges(x, y):
+    x.sub_(1)
+    return [torch.histc(v, n, 0, high) for v in (x, x.half(), x.bfloat16()) for n, high in ((41, 41), (300, 40))] + [
+        torch.histc(v, 37, -4.1, 7.3) for v in (y * 5, (y * 5).half(), (y * 5).bfloat16())
+    ]

@@ -187,7 +187,9 @@ Values Histc(Emit& e, const OpCall& call) {
   const ValueId counts =
       e.Op("aten::logical_and", {e.Op("aten::ge.Tensor", {x, low}), e.Op("aten::le.Tensor", {x, high})});
   const ValueId difference = e.Sub(high, low);
-  ValueId bin = e.Cast(e.MulN(e.Div(e.Sub(x, low), difference), static_cast<double>(bins)), DType::kInt64);
+  // In PyTorch's order, each step rounded: edges decide.
+  const ValueId scaled = e.Mul(e.Sub(x, low), e.Scalar(t, static_cast<double>(bins)));
+  ValueId bin = e.Cast(e.Div(scaled, difference), DType::kInt64);
   bin = e.Op("aten::clamp_max", {e.Where(counts, bin, e.Scalar(DType::kInt64, 0)), e.Const(bins - 1)});
   return std::vector<ValueId>{
       e.Op("aten::scatter_add", {e.Full(t, {Expr(bins)}, 0), e.Const(int64_t{0}), bin, e.Cast(counts, t)})};
