@@ -199,12 +199,16 @@ absl::StatusOr<int> Lowering::EvalLinspace(NodeId n, const Index& index) {
   end = b_->Cast(end, c);
   if (steps == Expr(1)) return Convert(start, t);
   const int i = b_->IndexValue(index[0]);
-  const int cast = b_->Cast(Size(steps - 1), c);
-  const int step = b_->Op(ScalarOp::kDiv, c, b_->Op(ScalarOp::kSub, c, end, start), cast);
+  // Numbers of half precision are rounded after each step, as by PyTorch.
+  const auto number = [&](int v) { return b_->Cast(IsHalf(t) ? b_->Cast(v, t) : v, c); };
+  const auto op = [&](ScalarOp o, int x, int y) { return number(b_->Op(o, c, x, y)); };
+  start = number(start);
+  end = number(end);
+  const int step = op(ScalarOp::kDiv, op(ScalarOp::kSub, end, start), number(Size(steps - 1)));
   // Counted from the nearer end, as PyTorch does.
-  const int low = b_->Op(ScalarOp::kAdd, c, start, b_->Op(ScalarOp::kMul, c, step, b_->Cast(i, c)));
+  const int low = op(ScalarOp::kAdd, start, op(ScalarOp::kMul, step, number(i)));
   const int back = I64(ScalarOp::kSub, Size(steps - 1), i);
-  const int high = b_->Op(ScalarOp::kSub, c, end, b_->Op(ScalarOp::kMul, c, step, b_->Cast(back, c)));
+  const int high = op(ScalarOp::kSub, end, op(ScalarOp::kMul, step, number(back)));
   const int first = b_->Op(ScalarOp::kLt, DType::kBool, i, Size(FloorDiv(steps, 2)));
   return Convert(b_->Op(ScalarOp::kSelect, c, first, low, high), t);
 }

@@ -104,3 +104,10 @@ def histograms_of_numbers_on_edges(x, y):
     return [torch.histc(v, n, 0, high) for v in (x, x.half(), x.bfloat16()) for n, high in ((41, 41), (300, 40))] + [
         torch.histc(v, 37, -4.1, 7.3) for v in (y * 5, (y * 5).half(), (y * 5).bfloat16())
     ]
+
+
+@scenario(lambda: (torch.zeros(37), torch.zeros(90)))
+def sequences_of_halves_into_floats(x, y):
+    x.copy_(torch.linspace(-1.1, 3.3, 37, dtype=torch.half))
+    y.copy_(torch.linspace(7.3, -2.9, 90, dtype=torch.bfloat16))
+    return torch.linspace(0, 1, 11, dtype=torch.half), torch.linspace(2.5, 900.1, 700, dtype=torch.bfloat16), x * 1

@@ -69,12 +69,16 @@ absl::StatusOr<Values> Linspace(Call& c) {
   }
   const int64_t n = out.NumElements();
   const bool log = c.name() == "aten::logspace";
-  const double base = c.D("base", 10), step = n > 1 ? (end - start) / static_cast<double>(n - 1) : 0;
+  const double base = c.D("base", 10);
+  // Numbers of half precision are rounded after each step.
+  const auto round = [&](double x) { return log ? x : Rounded(out.dtype(), x); };
+  start = round(start), end = round(end);
+  const double step = n > 1 ? round(round(end - start) / round(static_cast<double>(n - 1))) : 0;
   std::vector<double> v;
   for (int64_t i = 0; i < n; ++i) {
     // Counts from both ends, so that the last element is exact.
-    const double x =
-        i < n / 2 || n == 1 ? start + step * static_cast<double>(i) : end - step * static_cast<double>(n - 1 - i);
+    const double x = i < n / 2 || n == 1 ? start + round(step * round(static_cast<double>(i)))
+                                         : end - round(step * round(static_cast<double>(n - 1 - i)));
     v.push_back(log ? std::pow(base, x) : x);
   }
   Write(out, v);
