@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -21,6 +22,9 @@ namespace {
 // Runs on any thread.
 void EndWithoutMemory() {
   RemoveUnfinishedOutputs();
+  // Another thread that has come here says it and ends the process.
+  static std::atomic_flag is_ending;
+  while (is_ending.test_and_set()) pause();
   constexpr char kMessage[] = "smelt: out of memory\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
   _exit(kExitCannotWrite);
