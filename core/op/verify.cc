@@ -1,6 +1,8 @@
 #include "smelt/core/op/verify.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "smelt/core/op/ops.h"
 #include "smelt/core/op/schema.h"
 
 namespace smelt {
@@ -38,6 +40,8 @@ absl::Status CheckControlFlow(const Graph& g, const Node& node, const auto& fail
     if (results(0) != 1) return fail("expected 1 result of its condition, found ", results(0));
     if (results(1) != node.outputs.size())
       return fail("expected ", node.outputs.size(), " results of its body, found ", results(1));
+  } else if (!node.blocks.empty() && !absl::StartsWith(node.op.name(), op::kPrimNamespace)) {
+    return fail("expected no blocks, found ", node.blocks.size());
   }
   return absl::OkStatus();
 }

@@ -47,5 +47,10 @@ TEST(VerifySchemasTest, ControlFlowHasTheBlocksItNeeds) {
               HasSubstr("expected 1 outputs and, of its block, 2 parameters and results; found 1, 1 and 2"));
 }
 
+TEST(VerifySchemasTest, OtherOperatorsHaveNoBlocks) {
+  EXPECT_THAT(Check("  %1 : Tensor = aten::relu(%x)\n    block0():\n      -> (%n)\n"),
+              HasSubstr("expected no blocks, found 1"));
+}
+
 }  // namespace
 }  // namespace smelt
