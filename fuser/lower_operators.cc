@@ -204,7 +204,8 @@ absl::StatusOr<int> Lowering::EvalLinspace(NodeId n, const Index& index) {
   const auto op = [&](ScalarOp o, int x, int y) { return number(b_->Op(o, c, x, y)); };
   start = number(start);
   end = number(end);
-  const int step = op(ScalarOp::kDiv, op(ScalarOp::kSub, end, start), number(Size(steps - 1)));
+  const int range = op(ScalarOp::kSub, end, start);
+  const int step = op(ScalarOp::kDiv, range, number(Size(steps - 1)));
   // Counted from the nearer end, as PyTorch does.
   const int low = op(ScalarOp::kAdd, start, op(ScalarOp::kMul, step, number(i)));
   const int back = I64(ScalarOp::kSub, Size(steps - 1), i);

@@ -188,7 +188,8 @@ Values Histc(Emit& e, const OpCall& call) {
       e.Op("aten::logical_and", {e.Op("aten::ge.Tensor", {x, low}), e.Op("aten::le.Tensor", {x, high})});
   const ValueId difference = e.Sub(high, low);
   // In PyTorch's order, each step rounded: edges decide.
-  const ValueId scaled = e.Mul(e.Sub(x, low), e.Scalar(t, static_cast<double>(bins)));
+  const ValueId distance = e.Sub(x, low);
+  const ValueId scaled = e.Mul(distance, e.Scalar(t, static_cast<double>(bins)));
   ValueId bin = e.Cast(e.Div(scaled, difference), DType::kInt64);
   bin = e.Op("aten::clamp_max", {e.Where(counts, bin, e.Scalar(DType::kInt64, 0)), e.Const(bins - 1)});
   return std::vector<ValueId>{
