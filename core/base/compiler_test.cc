@@ -19,5 +19,22 @@ TEST(CompilerTest, DoublesThatAreRoundedToFloatSideBySideAreRounded) {
   EXPECT_EQ(x[1], 3.0);
 }
 
+// Tests are compiled with less optimization than gcc needs to fuse a product.
+#if defined(__clang__)
+__attribute__((noinline))
+#else
+__attribute__((noinline, optimize("O2")))
+#endif
+double ProductAndSum(const double* p) {
+  return p[0] * p[1] + p[2];
+}
+
+TEST(CompilerTest, AProductIsRoundedBeforeItIsAdded) {
+  // gcc on AArch64 would compute 2^-60, the rounding error of the product; hence -ffp-contract=off.
+  double x[3] = {1 + 0x1p-30, 1 + 0x1p-30, -(1 + 0x1p-29)};
+  asm volatile("" : : "r"(x) : "memory");  // no constants
+  EXPECT_EQ(ProductAndSum(x), 0);
+}
+
 }  // namespace
 }  // namespace smelt

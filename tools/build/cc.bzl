@@ -32,21 +32,34 @@ _WARNINGS = [
 # (//core/base:compiler_test). Its vectorizer of straight code does that; the one of loops does not.
 _CODE = ["-fno-tree-slp-vectorize"]
 
-def _copts(copts):
+# Where a machine has fused multiply-add (AArch64, x86-64-v3), gcc and clang use it for products that are added, unless
+# they are told not to. Then what smelt computes while it compiles, constants above all, would depend on the machine.
+_ROUND_ONCE_PER_OPERATION = ["-ffp-contract=off"]
+
+def _copts(copts, fuses_products = False):
     # A consumer's compiler may warn of something new: only smelt's own builds stop at a warning.
     # Those have their standard of C++ from .bazelrc; in a consumer's build it may be another, so the target says it.
     own = native.repository_name() in ("", "@")
-    return _WARNINGS + _CODE + (["-Werror"] if own else ["-std=c++20"]) + copts
+    rounding = [] if fuses_products else _ROUND_ONCE_PER_OPERATION
+    return _WARNINGS + _CODE + rounding + (["-Werror"] if own else ["-std=c++20"]) + copts
 
-def smelt_cc_library(name, copts = [], for_size = False, visibility = ["//visibility:private"], **kwargs):
+def smelt_cc_library(
+        name,
+        copts = [],
+        for_size = False,
+        fuses_products = False,
+        visibility = ["//visibility:private"],
+        **kwargs):
     """A cc_library whose headers are included as "smelt/<package>/<file>".
 
     Args:
       for_size: Compiles for size. For what runs once per file or program, and would be a large part of the runtime.
+      fuses_products: Lets the compiler round a product and a sum once. For loops over the elements of tensors at run
+        time, never for what the compiler computes.
     """
     cc_library(
         name = name,
-        copts = _copts(copts) + (["-Os"] if for_size else []),
+        copts = _copts(copts, fuses_products) + (["-Os"] if for_size else []),
         include_prefix = "smelt/" + native.package_name(),
         linkstatic = True,
         visibility = visibility,
