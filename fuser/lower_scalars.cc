@@ -77,11 +77,11 @@ absl::StatusOr<int> Lowering::ScalarArg(NodeId n, const OpArg& a, DType t) {
       s.constant = a.number;
       s.int_constant = a.kind == OpArg::Kind::kBool ? a.number != 0 : 0;
       if (a.kind == OpArg::Kind::kFloat && !IsFloating(t)) {
-        // A number that does not fit is clamped, as in C++.
+        // A number that does not fit is clamped; NaN becomes the least one, as it does in PyTorch on x86-64.
         const double v = a.number;
         s.int_constant = t == DType::kBool ? v != 0
                          : v >= 9.2e18     ? INT64_MAX
-                         : v <= -9.2e18    ? INT64_MIN
+                         : !(v > -9.2e18)  ? INT64_MIN
                                            : static_cast<int64_t>(v);
       }
     }

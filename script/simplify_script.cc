@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "smelt/core/base/elementary.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/ops.h"
 #include "smelt/script/known_condition.h"
@@ -220,7 +221,10 @@ class Simplifier {
     if (name == op::kSub) return *a - *b;
     if (name == op::kMul) return *a * *b;
     if ((name == op::kDiv || name == op::kTruediv) && *b != 0) return *a / *b;
-    if (name == op::kPow && *a > 0) return std::pow(*a, *b);
+    if (name == op::kPow && *a > 0) {
+      const double power = Power(*a, *b);
+      if (std::isfinite(power)) return power;
+    }
     return std::nullopt;
   }
 

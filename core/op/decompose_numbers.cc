@@ -18,7 +18,10 @@ using Values = absl::StatusOr<std::vector<ValueId>>;
 
 // The number of steps of Euclid's algorithm that suffices for any two numbers of `bits` bits: consecutive Fibonacci
 // numbers, whose quotient is the golden ratio, take the most.
-int EuclidSteps(int bits) { return static_cast<int>(bits / std::log2(std::numbers::phi)) + 2; }
+int EuclidSteps(int bits) {
+  constexpr double kLog2OfGoldenRatio = 0.6942419136306174;
+  return static_cast<int>(bits / kLog2OfGoldenRatio) + 2;
+}
 
 Values GcdOrLcm(Emit& e, const OpCall& call) {
   const DType t = *e.TypeOf(call.arg(0).value).dtype;
@@ -90,8 +93,8 @@ Values Mvlgamma(Emit& e, const OpCall& call) {
     sum = i == 0 ? term : e.Add(sum, term);
   }
   // PyTorch sums over an additional dim, and a sum is contiguous.
-  return std::vector<ValueId>{
-      e.Contiguous(e.AddN(sum, static_cast<double>(p * (p - 1)) / 4 * std::log(std::numbers::pi)))};
+  constexpr double kLogPi = 1.1447298858494002;
+  return std::vector<ValueId>{e.Contiguous(e.AddN(sum, static_cast<double>(p * (p - 1)) / 4 * kLogPi))};
 }
 
 // frexp(x): x = mantissa * 2^exponent with 0.5 <= |mantissa| < 1, computed from the bits; 0, infinities and NaN are

@@ -1,11 +1,11 @@
 // Decomposes random operators into functions of uniform, normal and exponential draws.
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <numbers>
 #include <string>
 #include <vector>
 
+#include "smelt/core/base/elementary.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/decompose_rules.h"
 
@@ -45,7 +45,7 @@ Values Geometric(Emit& e, const OpCall& call) {
   if (!(p > 0 && p < 1)) return call.Error("geometric_ expects p to be in (0, 1)");
   const ValueId self = call.arg(0).value;
   const ValueId failed = e.Op("aten::log1p", {e.Neg(Draws(e, e.Sizes(self), DType::kFloat64))});
-  const ValueId trials = e.Op("aten::ceil", {e.DivN(failed, std::log1p(-p))});
+  const ValueId trials = e.Op("aten::ceil", {e.DivN(failed, Log1p(-p))});
   return std::vector<ValueId>{e.Cast(e.Op("aten::clamp_min", {trials, e.Const(int64_t{1})}), e.DTypeOf(self))};
 }
 

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/check.h"
+#include "smelt/core/base/elementary.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/check_arguments.h"
 #include "smelt/core/op/op_info.h"
@@ -640,7 +641,7 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
       const double d = c.Constant("decimals", 0);
       V x = c.Common(0, t);
       if (d == 0) return c.Return(Op(S::kRound, x), t);
-      const double ten = std::pow(10.0, std::fabs(d));
+      const double ten = Power(10, std::fabs(d));
       c.Return(d < 0 ? Op(S::kRound, x / ten) * ten : Op(S::kRound, x * ten) / ten, t);
     });
     add("frac", SameUnary([](Ctx&, V x) { return x - Op(S::kTrunc, x); }));

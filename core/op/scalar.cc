@@ -432,6 +432,13 @@ ScalarValue EvalInstr(const ScalarInstr& in, DType from, const ScalarValue* v, b
   return r;
 }
 
+// Returns whether every machine gives the same bits. Others ask the C library, whose functions differ in their last bits
+// from one machine and version to another: the builder leaves those of constants to the kernel.
+bool IsExact(ScalarOp op) {
+  if (op == ScalarOp::kPow || op == ScalarOp::kAtan2 || op == ScalarOp::kHypot) return false;
+  return op <= ScalarOp::kRsqrt;
+}
+
 bool SameInstr(const ScalarInstr& a, const ScalarInstr& b) {
   return a.op == b.op && a.type == b.type && a.operands == b.operands && a.imm == b.imm;
 }
@@ -841,7 +848,7 @@ int ScalarBuilder::Op(ScalarOp op, DType t, int a, int b, int c) {
   }
   for (int k = n; k < 3; ++k) in.operands[k] = -1;
   const DType from = fn_.instrs[a].type;
-  if (constant) {
+  if (constant && (IsInt(t) || IsExact(op))) {
     bool by_zero = false;
     const ScalarValue v = EvalInstr(in, from, values, &by_zero);
     if (!by_zero) {
@@ -850,7 +857,8 @@ int ScalarBuilder::Op(ScalarOp op, DType t, int a, int b, int c) {
       if (IsInt(t)) {
         folded.imm.i = v.i;
       } else {
-        folded.imm.f = v.f;
+        // The sign of a NaN that an invalid operation makes is the machine's.
+        folded.imm.f = std::isnan(v.f) ? std::numeric_limits<double>::quiet_NaN() : v.f;
       }
       return Intern(fn_, folded);
     }

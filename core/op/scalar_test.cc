@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -102,6 +104,31 @@ TEST(ScalarTest, TheBuilderFoldsConstantsAndSharesEqualInstructions) {
   ScalarFn f = b.Finish({p});
   EXPECT_EQ(f.ToString(), "(a0: f32) -> { v0 = mul(a0, 2.0:f32); return v0; }");
   EXPECT_TRUE(VerifyScalarFn(f).ok());
+}
+
+TEST(ScalarTest, TheBuilderLeavesFunctionsOfConstantsThatTheCLibraryRounds) {
+  ScalarBuilder b;
+  const int two = b.Const(DType::kFloat64, 2);
+  const ScalarFn f =
+      b.Finish({b.Op(ScalarOp::kExp, DType::kFloat64, two), b.Op(ScalarOp::kPow, DType::kFloat64, two, two),
+                b.Op(ScalarOp::kSqrt, DType::kFloat64, two),
+                b.Op(ScalarOp::kPow, DType::kInt64, b.ConstInt(DType::kInt64, 3), b.ConstInt(DType::kInt64, 2))});
+  const std::string text = f.ToString();
+  EXPECT_THAT(text, testing::HasSubstr("exp(2.0:f64)"));
+  EXPECT_THAT(text, testing::HasSubstr("pow(2.0:f64, 2.0:f64)"));
+  EXPECT_THAT(text, testing::HasSubstr("1.4142135623730951:f64"));
+  EXPECT_THAT(text, testing::HasSubstr("9:i64"));
+}
+
+TEST(ScalarTest, AFoldedNanHasNoSign) {
+  // x86-64 makes NaNs with a sign, AArch64 without.
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  ScalarBuilder b;
+  const int infinity = b.Const(DType::kFloat64, kInf);
+  const ScalarFn f = b.Finish({b.Op(ScalarOp::kSub, DType::kFloat64, infinity, infinity)});
+  ASSERT_EQ(f.instrs.size(), 1);
+  EXPECT_TRUE(std::isnan(f.instrs[0].imm.f));
+  EXPECT_FALSE(std::signbit(f.instrs[0].imm.f));
 }
 
 TEST(ScalarTest, InverseErfAndDigammaAreExactToDoublePrecision) {
