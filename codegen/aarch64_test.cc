@@ -31,6 +31,7 @@
 #include "smelt/codegen/compiler.h"
 #include "smelt/codegen/kernel_testing.h"
 #include "smelt/codegen/target.h"
+#include "smelt/codegen/test_kernels.h"
 
 namespace smelt {
 namespace {
@@ -133,29 +134,6 @@ std::vector<std::string> HotLoop(const std::vector<std::string>& lines) {
   return hottest;
 }
 
-constexpr char kSoftmax[] = R"(
-kernel parallel=1 reduction=1 vector=1 sequential=0
-param float32 r [any,unit] alias=-1
-param float32 rw [any,unit] alias=-1
-%0 = const float32 1
-%1 = load.p0 float32
-%2 = reduce.max float32 %1
-%3 = load.p0 float32
-%4 = sub float32 %3 %2
-%5 = exp float32 %4
-%6 = reduce.sum float32 %5
-%7 = store.p1 float32 %5
-%8 = div float32 %0 %6
-%9 = load.p1 float32
-%10 = mul float32 %8 %9
-%11 = store.p1 float32 %10
-outer 0
-inner 1 2
-inner 3 4 5 6 7
-outer 8
-inner 9 10 11
-)";
-
 TEST(AArch64Test, AProductAndASumAreVectorInstructionsThatAreNotContracted) {
   const std::vector<std::string> lines = LinesOf(ImageOf(ParseOrDie(R"(
 kernel parallel=1 reduction=0 vector=0 sequential=0
@@ -193,7 +171,7 @@ outer 2
 }
 
 TEST(AArch64Test, TheConstantsOfAFunctionAreLoadedOutsideOfTheLoop) {
-  const std::vector<std::string> loop = HotLoop(LinesOf(ImageOf(ParseOrDie(kSoftmax))));
+  const std::vector<std::string> loop = HotLoop(LinesOf(ImageOf(ParseOrDie(kTestSoftmaxByProducts))));
   EXPECT_THAT(loop, Contains(HasSubstr("fmla")));
   EXPECT_THAT(loop, Not(Contains(HasSubstr("dup"))));
   EXPECT_THAT(loop, Not(Contains(HasSubstr("adrp"))));
@@ -201,7 +179,7 @@ TEST(AArch64Test, TheConstantsOfAFunctionAreLoadedOutsideOfTheLoop) {
 }
 
 TEST(AArch64Test, TheEndOfARowIsReadAndWrittenInWords) {
-  const std::vector<std::string> lines = LinesOf(ImageOf(ParseOrDie(kSoftmax)));
+  const std::vector<std::string> lines = LinesOf(ImageOf(ParseOrDie(kTestSoftmaxByProducts)));
   EXPECT_THAT(lines, Not(Contains(HasSubstr("ldr s"))));
   EXPECT_THAT(lines, Not(Contains(HasSubstr("str s"))));
 }

@@ -16,6 +16,7 @@
 #include "smelt/codegen/kernel_testing.h"
 #include "smelt/codegen/llvm_cuda.h"
 #include "smelt/codegen/lower_cuda.h"
+#include "smelt/codegen/test_kernels.h"
 #include "smelt/fuser/kernel_interpreter.h"
 
 namespace smelt {
@@ -66,16 +67,6 @@ param float32 w [any,unit] alias=-1
 inner 0 1
 inner 2 3 4 5 6
 inner 7 8 9 10 11
-)";
-constexpr char kColumnSum[] = R"(
-kernel parallel=1 reduction=1 vector=0 sequential=0
-param float32 r [unit,any] alias=-1
-param float32 w [unit,zero] alias=-1
-%0 = load.p0 float32
-%1 = reduce.sum float32 %0
-%2 = store.p1 float32 %1
-inner 0 1
-outer 2
 )";
 
 TEST(CudaTest, EveryRandomKernelEqualsTheInterpreter) {
@@ -238,7 +229,7 @@ TEST(CudaTest, TheFirstOfEqualMaximaInSeveralChunksWins) {
 }
 
 TEST(CudaTest, ColumnsAreReducedInTilesAndSplitWhereTheyAreLong) {
-  const KernelSpec spec = ParseOrDie(kColumnSum);
+  const KernelSpec spec = ParseOrDie(kTestColumnSum);
   EXPECT_EQ(CudaScheduleFor(spec).kind, CudaSchedule::kColumns);
   EXPECT_EQ(CudaLaunchFor(spec, "k").stages.size(), 2);
   for (int rows : {0, 1, 32, 33, 1024, 1025, 2500}) {
@@ -341,7 +332,7 @@ outer 2
 }
 
 TEST(CudaTest, TheErrorOfALongSumDoesNotGrow) {
-  const KernelSpec spec = ParseOrDie(kColumnSum);
+  const KernelSpec spec = ParseOrDie(kTestColumnSum);
   // 0.1 added 100,000 times in float32 has a relative error of 1e-3.
   const int n = 100000;
   std::vector<float> x(2 * n, 0.1f), out(2);
@@ -365,7 +356,7 @@ TEST(CudaTest, TheBitsDoNotDependOnTheGrid) {
   });
   expect_equal(kSumOfAll, 1, 30000, 1,
                [](const float* x, float* out) -> std::vector<int64_t> { return {30000, Word(x), Word(out)}; });
-  expect_equal(kColumnSum, 40, 1500, 40,
+  expect_equal(kTestColumnSum, 40, 1500, 40,
                [](const float* x, float* out) -> std::vector<int64_t> { return {40, 1500, Word(x), 40, Word(out)}; });
 }
 

@@ -18,6 +18,7 @@
 #include "smelt/codegen/launch_words.h"
 #include "smelt/codegen/loop_parts.h"
 #include "smelt/codegen/schedule.h"
+#include "smelt/codegen/test_kernels.h"
 #include "smelt/codegen/values.h"
 
 namespace smelt {
@@ -27,85 +28,6 @@ inline constexpr CpuFeatures kTestV3 = {
     .vector_bits = 256, .fma = true, .f16c = true, .avx2 = true, .non_temporal = true};
 inline constexpr CpuFeatures kTestV4 = {
     .vector_bits = 512, .fma = true, .f16c = true, .avx2 = true, .avx512 = true, .non_temporal = true};
-
-// Kernels that more than one test emits.
-// A copy between operands that may share memory.
-inline constexpr char kTestCopy[] = R"(kernel parallel=1 reduction=0 vector=0 sequential=0
-param float32 r [unit] alias=-1
-param float32 w [unit] alias=-1
-%0 = load.p0 float32
-%1 = store.p1 float32 %0
-outer 0 1
-)";
-// A copy between operands that share none.
-inline constexpr char kTestDistinctCopy[] = R"(kernel parallel=1 reduction=0 vector=0 sequential=0
-param float32 r [unit] alias=0
-param float32 w [unit] alias=1
-%0 = load.p0 float32
-%1 = store.p1 float32 %0
-outer 0 1
-)";
-// The copy of a matrix that lies the other way.
-inline constexpr char kTestTransposed[] = R"(kernel parallel=2 reduction=0 vector=1 sequential=0
-param float32 r [unit,any] alias=-1
-param float32 w [any,unit] alias=-1
-%0 = load.p0 float32
-%1 = store.p1 float32 %0
-outer 0 1
-)";
-// The maximum of each row.
-inline constexpr char kTestRowMax[] = R"(kernel parallel=1 reduction=1 vector=1 sequential=0
-param float32 r [any,unit] alias=-1
-param float32 w [unit,zero] alias=-1
-%0 = load.p0 float32
-%1 = reduce.max float32 %0
-%2 = store.p1 float32 %1
-inner 0 1
-outer 2
-)";
-// The maximum of each column, negated.
-inline constexpr char kTestColumnMax[] = R"(kernel parallel=1 reduction=1 vector=0 sequential=0
-param float32 r [unit,any] alias=-1
-param float32 w [unit,zero] alias=-1
-%0 = load.p0 float32
-%1 = reduce.max float32 %0
-%2 = neg float32 %1
-%3 = store.p1 float32 %2
-inner 0 1
-outer 2 3
-)";
-// Each row, less its maximum.
-inline constexpr char kTestCentered[] = R"(kernel parallel=1 reduction=1 vector=1 sequential=0
-param float32 r [any,unit] alias=0
-param float32 w [any,unit] alias=1
-%0 = load.p0 float32
-%1 = reduce.max float32 %0
-%2 = neg float32 %1
-%3 = load.p0 float32
-%4 = add float32 %3 %2
-%5 = store.p1 float32 %4
-inner 0 1
-outer 2
-inner 3 4 5
-)";
-// The softmax of each row, which goes over a row three times.
-inline constexpr char kTestSoftmax[] = R"(kernel parallel=1 reduction=1 vector=1 sequential=0
-param float32 r [any,unit] alias=-1
-param float32 rw [any,unit] alias=-1
-%0 = load.p0 float32
-%1 = reduce.max float32 %0
-%2 = load.p0 float32
-%3 = sub float32 %2 %1
-%4 = exp float32 %3
-%5 = reduce.sum float32 %4
-%6 = store.p1 float32 %4
-%7 = load.p1 float32
-%8 = div float32 %7 %5
-%9 = store.p1 float32 %8
-inner 0 1
-inner 2 3 4 5 6
-inner 7 8 9
-)";
 
 // Returns how many instructions of the module satisfy `matches`.
 inline int CountIn(llvm::Module& module, const std::function<bool(const llvm::Instruction&)>& matches) {

@@ -11,6 +11,7 @@
 #include "smelt/codegen/compiler.h"
 #include "smelt/codegen/kernel_testing.h"
 #include "smelt/codegen/load_image.h"
+#include "smelt/codegen/test_kernels.h"
 
 namespace smelt {
 namespace {
@@ -58,16 +59,6 @@ param TYPE w [unit,zero,zero] alias=-1
 %7 = store.p3 TYPE %5
 inner 0 1 2 3 4 5
 outer 6 7
-)";
-constexpr char kSums[] = R"(
-kernel parallel=1 reduction=1 vector=0 sequential=0
-param float32 r [unit,any] alias=-1
-param float32 w [unit,zero] alias=-1
-%0 = load.p0 float32
-%1 = reduce.sum float32 %0
-%2 = store.p1 float32 %1
-inner 0 1
-outer 2
 )";
 constexpr char kLargest[] = R"(
 kernel parallel=2 reduction=1 vector=1 sequential=0
@@ -161,7 +152,7 @@ TEST_P(FoldsTest, RowsWithGapsBetweenThemAreTakenOneByOne) {
 // Each lane adds fewer values than a column has, and the lanes' sums are added in float64.
 TEST_P(FoldsTest, SumsOfManyRowsLoseNoMoreThanOneOfFewColumns) {
   std::mt19937_64 rng(1);
-  const absl::StatusOr<LoadedImage> image = CompileAndLoad(ParseOrDie(kSums), GetParam());
+  const absl::StatusOr<LoadedImage> image = CompileAndLoad(ParseOrDie(kTestColumnSum), GetParam());
   ASSERT_TRUE(image.ok()) << image.status();
   constexpr int64_t kRows = 100000, kColumns = 3;
   std::vector<float> x(kRows * kColumns), sum(kColumns);
@@ -180,7 +171,7 @@ TEST_P(FoldsTest, SumsOfManyRowsLoseNoMoreThanOneOfFewColumns) {
 
 // The number of threads may determine how tiles are cut.
 TEST_P(FoldsTest, SumsHaveTheSameBitsHoweverTheirColumnsAreCut) {
-  const absl::StatusOr<LoadedImage> image = CompileAndLoad(ParseOrDie(kSums), GetParam());
+  const absl::StatusOr<LoadedImage> image = CompileAndLoad(ParseOrDie(kTestColumnSum), GetParam());
   ASSERT_TRUE(image.ok()) << image.status();
   constexpr int64_t kRows = 5000, kColumns = 7;
   std::mt19937_64 rng(5);

@@ -6,18 +6,8 @@
 namespace smelt {
 namespace {
 
-constexpr char kColumnSum[] = R"(kernel parallel=1 reduction=1 vector=0 sequential=0
-param float32 r [unit,any] alias=-1
-param float32 w [unit,zero] alias=-1
-%0 = load.p0 float32
-%1 = reduce.sum float32 %0
-%2 = store.p1 float32 %1
-inner 0 1
-outer 2
-)";
-
 TEST(LaneFoldsTest, RowsOfColumnsAreRepeatedAndPutTogether) {
-  EmitterFixture e(kColumnSum);
+  EmitterFixture e(kTestColumnSum);
   LaneFolds folds(e.fn, e.plan, e.words);
   llvm::Value* lanes = folds.FoldedLanes();
   EXPECT_EQ(lanes->getType(), e.b.getInt64Ty());
@@ -34,7 +24,7 @@ TEST(LaneFoldsTest, RowsOfColumnsAreRepeatedAndPutTogether) {
 }
 
 TEST(LaneFoldsTest, BooleansGoThroughMemoryAsBytes) {
-  EmitterFixture e(kColumnSum);
+  EmitterFixture e(kTestColumnSum);
   LaneFolds folds(e.fn, e.plan, e.words);
   llvm::Value* v = e.fn.MaskOf(e.words.size(0), 16);
   EXPECT_EQ(folds.Spread(v)->getType(), v->getType());

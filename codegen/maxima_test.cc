@@ -16,34 +16,13 @@
 #include "smelt/codegen/compiler.h"
 #include "smelt/codegen/kernel_testing.h"
 #include "smelt/codegen/load_image.h"
+#include "smelt/codegen/test_kernels.h"
 
 namespace smelt {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-const char kSoftmax[] = R"(kernel parallel=1 reduction=1 vector=1 sequential=0
-param float32 r [any,unit] alias=-1
-param float32 rw [any,unit] alias=-1
-%0 = const float32 1
-%1 = load.p0 float32
-%2 = reduce.max float32 %1
-%3 = load.p0 float32
-%4 = sub float32 %3 %2
-%5 = exp float32 %4
-%6 = reduce.sum float32 %5
-%7 = store.p1 float32 %5
-%8 = div float32 %0 %6
-%9 = load.p1 float32
-%10 = mul float32 %8 %9
-%11 = store.p1 float32 %10
-outer 0
-inner 1 2
-inner 3 4 5 6 7
-outer 8
-inner 9 10 11
-)";
 
 const char kExponentials[] = R"(kernel parallel=1 reduction=1 vector=1 sequential=0
 param float32 r [any,unit] alias=-1
@@ -59,7 +38,7 @@ inner 2 3 4 5
 )";
 
 TEST(MaximaTest, ASoftmaxNeedsNoNanOfItsMaximum) {
-  const Maxima maxima = FindMaxima(ParseOrDie(kSoftmax));
+  const Maxima maxima = FindMaxima(ParseOrDie(kTestSoftmaxByProducts));
   for (int i = 0; i < 12; ++i) {
     EXPECT_EQ(maxima.may_ignore_nan[i], i == 2) << i;
     EXPECT_EQ(maxima.at_most_zero[i], i == 4) << i;
@@ -108,7 +87,8 @@ inner 16 17 18 19 20 21 22 23
 
 TEST(MaximaTest, AMaximumThatIsAResultStaysNan) {
   std::string text = absl::StrReplaceAll(
-      kSoftmax, {{"param float32 rw", "param float32 w [any,zero] alias=-1\nparam float32 rw"}, {".p1", ".p2"}});
+      kTestSoftmaxByProducts,
+      {{"param float32 rw", "param float32 w [any,zero] alias=-1\nparam float32 rw"}, {".p1", ".p2"}});
   text = absl::StrReplaceAll(
       text, {{"%11 = store.p2 float32 %10\n", "%11 = store.p2 float32 %10\n%12 = store.p1 float32 %2\n"},
              {"inner 9 10 11\n", "inner 9 10 11\nouter 12\n"}});
@@ -124,14 +104,15 @@ TEST(MaximaTest, AMaximumOfWhichNoSumIsTakenStaysNan) {
 }
 
 TEST(MaximaTest, AResultThatAChoiceMayKeepFromNanNeedsTheMaximumsNan) {
-  const std::string text = absl::StrReplaceAll(kSoftmax, {{"mul float32 %8 %9", "max float32 %8 %9"}});
+  const std::string text = absl::StrReplaceAll(kTestSoftmaxByProducts, {{"mul float32 %8 %9", "max float32 %8 %9"}});
   // A maximum of two numbers is NaN if one of them is, but this does not hold for every instruction that is not
   // arithmetic.
   EXPECT_FALSE(FindMaxima(ParseOrDie(text)).may_ignore_nan[2]);
 }
 
 TEST(MaximaTest, OtherElementsThanThoseOfTheMaximumMayBeAboveIt) {
-  const std::string text = absl::StrReplaceAll(kSoftmax, {{"%3 = load.p0 float32", "%3 = load.p1 float32"}});
+  const std::string text =
+      absl::StrReplaceAll(kTestSoftmaxByProducts, {{"%3 = load.p0 float32", "%3 = load.p1 float32"}});
   const Maxima maxima = FindMaxima(ParseOrDie(text));
   EXPECT_FALSE(maxima.at_most_zero[4]);
   EXPECT_FALSE(maxima.may_ignore_nan[2]);
@@ -161,7 +142,7 @@ std::vector<float> RowOf(const LoadedImage& image, const std::vector<float>& x) 
 
 // Expected are PyTorch's results.
 TEST_P(MaximaKernelTest, RowsWithNanAndInfinitiesAreAsInPyTorch) {
-  const LoadedImage softmax = Compile(kSoftmax);
+  const LoadedImage softmax = Compile(kTestSoftmaxByProducts);
   for (size_t n : {1u, 5u, 8u, 63u, 64u, 200u, 1024u, 5000u}) {
     for (size_t at : {size_t{0}, n / 2, n - 1}) {
       SCOPED_TRACE(absl::StrCat(n, " elements, place ", at));

@@ -9,6 +9,7 @@
 #include "smelt/codegen/compiler.h"
 #include "smelt/codegen/kernel_testing.h"
 #include "smelt/codegen/load_image.h"
+#include "smelt/codegen/test_kernels.h"
 
 namespace smelt {
 namespace {
@@ -146,16 +147,7 @@ outer 2
 // A large number before many small ones, each of which it would absorb: rows are first added to each other.
 TEST_P(SumsTest, OverManyRowsRoundTwelveTimes) {
   if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
-  absl::StatusOr<LoadedImage> image = CompileAndLoad(ParseOrDie(R"(kernel parallel=1 reduction=1 vector=0 sequential=0
-param float32 r [unit,any] alias=-1
-param float32 w [unit,zero] alias=-1
-%0 = load.p0 float32
-%1 = reduce.sum float32 %0
-%2 = store.p1 float32 %1
-inner 0 1
-outer 2
-)"),
-                                                     GetParam());
+  absl::StatusOr<LoadedImage> image = CompileAndLoad(ParseOrDie(kTestColumnSum), GetParam());
   ASSERT_TRUE(image.ok()) << image.status();
   constexpr float kLarge = 1 << 20, kSmall = .03f;
   constexpr double kHalfUnit = .0625;  // of the last place of kLarge
