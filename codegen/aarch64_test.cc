@@ -178,6 +178,25 @@ TEST(AArch64Test, TheConstantsOfAFunctionAreLoadedOutsideOfTheLoop) {
   EXPECT_THAT(loop, Not(Contains(HasSubstr("movk"))));
 }
 
+// fmla overwrites its summand: a constant one must be copied first.
+TEST(AArch64Test, ALogarithmCopiesFewConstants) {
+  const std::vector<std::string> loop = HotLoop(LinesOf(ImageOf(ParseOrDie(R"(
+kernel parallel=1 reduction=0 vector=0 sequential=0
+param float32 r [unit] alias=-1
+param float32 w [unit] alias=-1
+%0 = load.p0 float32
+%1 = log float32 %0
+%2 = store.p1 float32 %1
+outer 0 1 2
+)"))));
+  const auto count = [&](absl::string_view what) {
+    return std::count_if(loop.begin(), loop.end(),
+                         [&](const std::string& line) { return absl::StrContains(line, what); });
+  };
+  EXPECT_GT(count("fmla"), 0);
+  EXPECT_LE(count(" mov"), count("fmla") / 2);
+}
+
 TEST(AArch64Test, TheEndOfARowIsReadAndWrittenInWords) {
   const std::vector<std::string> lines = LinesOf(ImageOf(ParseOrDie(kTestSoftmaxByProducts)));
   EXPECT_THAT(lines, Not(Contains(HasSubstr("ldr s"))));

@@ -1,5 +1,7 @@
 #include "smelt/codegen/math_log.h"
 
+#include <iterator>
+
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Intrinsics.h"
 #include "smelt/codegen/math_tables.h"
@@ -9,15 +11,22 @@ namespace smelt {
 using llvm::Value;
 
 void Logarithms::SplitLog(Value* x, Value** m, Value** k) {
+  // Subnormal numbers are scaled to normal ones, whose exponents in the bits may then be negative.
   Value* tiny = Lt(x, K(is_double_ ? 0x1p-1022 : 0x1p-126));
-  Value* scaled = Select(tiny, Mul(x, K(is_double_ ? 0x1p54 : 0x1p25)), x);
-  Value* bits = Bits(scaled);
+  Value* raised = Bits(Mul(x, K(is_double_ ? 0x1p54 : 0x1p25)));
+  raised = b_.CreateSub(raised, KI(int64_t{is_double_ ? 54 : 25} << mantissa_));
+  Value* bits = Select(tiny, raised, Bits(x));
   // Subtracting sqrt(1/2)'s bits rounds the exponent so that the mantissa falls around 1.
-  const int64_t root = is_double_ ? 0x3fe6a09e667f3bcd : 0x3f3504f3;
-  Value* e = b_.CreateAShr(b_.CreateSub(bits, KI(root)), mantissa_);
-  *m = FromBits(b_.CreateSub(bits, b_.CreateShl(e, mantissa_)));
-  Value* n = FromInt(e);
-  *k = Sub(n, Select(tiny, K(is_double_ ? 54 : 25), K(0)));
+  Value* rounded = b_.CreateSub(bits, KI(is_double_ ? 0x3fe6a09e667f3bcd : 0x3f3504f3));
+  Value* exponent;
+  if (is_double_) {
+    exponent = b_.CreateAShr(rounded, mantissa_);
+    *m = FromBits(b_.CreateSub(bits, b_.CreateShl(exponent, mantissa_)));
+  } else {
+    exponent = b_.CreateAnd(rounded, KI(-(int64_t{1} << mantissa_)));
+    *m = FromBits(b_.CreateSub(bits, exponent));
+  }
+  *k = FromInt(exponent);
 }
 
 Value* Logarithms::LogEdges(Value* x, Value* y) {
@@ -28,8 +37,9 @@ Value* Logarithms::LogEdges(Value* x, Value* y) {
 }
 
 Value* Logarithms::LogCore(Value* f, Value* k, Value* c) {
-  const double high = is_double_ ? 0x1.62e42feep-1 : 0x1.63p-1;
-  const double low = is_double_ ? 0x1.a39ef35793c76p-33 : -0x1.bd0106p-13;
+  const double unit = is_double_ ? 1 : 0x1p-23;  // of k
+  const double high = unit * (is_double_ ? 0x1.62e42feep-1 : 0x1.63p-1);
+  const double low = unit * (is_double_ ? 0x1.a39ef35793c76p-33 : -0x1.bd0106p-13);
   if (is_double_) {
     Value* s = Div(f, Add(f, K(2)));
     Value* z = Mul(s, s);
@@ -41,8 +51,9 @@ Value* Logarithms::LogCore(Value* f, Value* k, Value* c) {
     return Add(Mul(k, K(high)), difference);
   }
   Value* z = Mul(f, f);
-  Value* poly = Poly(f, kLog32);
-  Value* p = Mul(Mul(z, f), poly);
+  Value* cube = Mul(z, f);
+  // NEON's fmla overwrites the summand, so each constant summand is copied: every second one here.
+  Value* p = Mul(cube, f_.neon ? PolyPairs(f, z, {std::begin(kLog32), std::end(kLog32)}) : Poly(f, kLog32));
   Value* tail = Fma(k, K(low), p);
   if (c) tail = Add(tail, c);
   tail = Fma(z, K(-0.5), tail);

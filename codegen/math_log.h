@@ -26,11 +26,12 @@ class Logarithms : public FloatEmitter {
   Value* Atanh(Value* x);
 
  private:
-  // x = m * 2^k with m in [sqrt(1/2), sqrt(2)), x positive and finite; k as floating point.
+  // x = m * 2^k with m in [sqrt(1/2), sqrt(2)), x positive and finite; k as floating point, of floats times 2^23, which
+  // saves shifting it.
   void SplitLog(Value* x, Value** m, Value** k);
   // Returns log(x) for an x that is not a positive number, else y.
   Value* LogEdges(Value* x, Value* y);
-  // Returns log(1 + f) plus k ln 2; c is a correction to f.
+  // Returns log(1 + f) plus k ln 2, k as SplitLog gives it; c is a correction to f.
   Value* LogCore(Value* f, Value* k, Value* c);
   // Computes log2(x) as a sum of two doubles, to about 2^-68, for positive finite x.
   void Log2Wide(Value* x, Value** high, Value** low);
