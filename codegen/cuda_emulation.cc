@@ -7,6 +7,8 @@
 #include <cstring>
 #include <functional>
 #include <iterator>
+#include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -99,61 +101,110 @@ constexpr unsigned kGlobal = 1, kShared = 3;  // address spaces
 // The threads that have accessed each byte of memory.
 class Accesses {
  public:
-  void Begin() { cells_.clear(); }
-  void BeginBlock(int block) { block_ = block; }
+  // Forgets the accesses so far.
+  void Begin() {
+    launch_begin_ = run_ + 1;
+    if (pages_.size() < kMostPages) return;
+    pages_.clear();
+    std::fill(std::begin(near_), std::end(near_), Near());
+  }
+  void BeginBlock() { ++run_; }
   // A thread of the block that has passed `epoch` barriers of its block, and `warp_epoch` of its warp.
   struct Who {
-    int thread = -1;
-    int64_t epoch = -1, warp_epoch = -1;
+    int32_t epoch = -1, warp_epoch = -1;
+    int16_t thread = -1;
     int warp() const { return thread / kCudaWarp; }
   };
   // Notes an access by `me`: it writes `value`, or reads if that is null. `shared` means the block's own memory.
   // Returns the access that it races with, or null. Writes of equal bytes do not race: expanded memory is filled by
   // them.
   const char* Note(const char* at, int64_t bytes, const char* value, bool shared, const Who& me) {
-    const bool write = value != nullptr;
     const char* race = nullptr;
-    for (int64_t k = 0; k < bytes; ++k) {
-      Cell& c = cells_[at + k];
-      if (c.block != block_) {
-        const bool keeps = !shared;
-        c = {.block = block_,
-             .earlier_read = keeps && (c.earlier_read || c.readers[0].thread >= 0),
-             .earlier_written = keeps && (c.earlier_written || c.writer.thread >= 0),
-             .written = c.written};
+    for (int64_t k = 0; k < bytes;) {
+      const uintptr_t address = reinterpret_cast<uintptr_t>(at) + static_cast<uintptr_t>(k);
+      Page& page = PageOf(address / kPageBytes);
+      const size_t i = address % kPageBytes, word = i / kWord;
+      const bool whole = i % kWord == 0 && bytes - k >= int64_t{kWord} && (page.split >> word & 1) == 0;
+      if (!whole && (page.split >> word & 1) == 0) {
+        Cell* const cells = page.cells + word * kWord;
+        for (size_t b = 1; b < kWord; ++b) cells[b] = cells[0];
+        page.split |= 1u << word;
       }
-      const auto meets = [&](const Who& o) {
-        if (o.thread < 0 || o.thread == me.thread || o.epoch != me.epoch) return false;
-        return o.warp() != me.warp() || o.warp_epoch == me.warp_epoch;
-      };
-      const bool met_writer = c.earlier_written || meets(c.writer);
-      if (met_writer && !write) race = "a read and a write";
-      if (met_writer && write && c.written != value[k]) race = "two writes";
-      if (write) {
-        if (c.earlier_read || std::any_of(std::begin(c.readers), std::end(c.readers), meets)) {
-          race = "a read and a write";
-        }
-        c.writer = me;
-        c.written = value[k];
-      } else {
-        // Three are enough: of them, one is another thread than the writer, and one of another warp, if there were any.
-        if (c.readers[0].warp() != me.warp()) c.readers[2] = c.readers[0];
-        if (c.readers[0].thread != me.thread) c.readers[1] = c.readers[0];
-        c.readers[0] = me;
-      }
+      const int64_t size = whole ? int64_t{kWord} : 1;
+      const char* met = Note(page.cells[i], page.written + i, size, value == nullptr ? nullptr : value + k, shared, me);
+      if (met != nullptr) race = met;
+      k += size;
     }
     return race;
   }
 
  private:
+  static constexpr size_t kPageBytes = 64, kWord = 4, kMostPages = 1 << 13;
   struct Cell {
-    int block = -1;
-    bool earlier_read = false, earlier_written = false;  // by blocks before that one
-    char written = 0;                                    // the last byte
+    int64_t run = -1;                                    // the block of the last access
+    bool earlier_read = false, earlier_written = false;  // by blocks of the same launch before that one
     Who writer = {}, readers[3] = {};
   };
-  absl::flat_hash_map<const char*, Cell> cells_;
-  int block_ = 0;
+  struct Page {
+    int64_t launch = -1;
+    // The words whose bytes were accessed apart. The first cell of another word is that of all its bytes.
+    uint32_t split = 0;
+    char written[kPageBytes];  // the last bytes
+    Cell cells[kPageBytes];
+  };
+  // A page that was found lately.
+  struct Near {
+    uintptr_t number = 0;
+    Page* page = nullptr;
+  };
+
+  Page& PageOf(uintptr_t number) {
+    Near& near = near_[number % std::size(near_)];
+    if (near.page == nullptr || near.number != number) {
+      std::unique_ptr<Page>& page = pages_[number];
+      if (page == nullptr) page = std::make_unique<Page>();
+      near = {number, page.get()};
+    }
+    Page& page = *near.page;
+    if (page.launch != launch_begin_) {
+      page.launch = launch_begin_;
+      page.split = 0;
+    }
+    return page;
+  }
+
+  // The same for bytes that have one cell.
+  const char* Note(Cell& c, char* written, int64_t bytes, const char* value, bool shared, const Who& me) {
+    if (c.run != run_) {
+      const bool keeps = !shared && c.run >= launch_begin_;
+      c = {.run = run_,
+           .earlier_read = keeps && (c.earlier_read || c.readers[0].thread >= 0),
+           .earlier_written = keeps && (c.earlier_written || c.writer.thread >= 0)};
+    }
+    const auto meets = [&](const Who& o) {
+      if (o.thread < 0 || o.thread == me.thread || o.epoch != me.epoch) return false;
+      return o.warp() != me.warp() || o.warp_epoch == me.warp_epoch;
+    };
+    const char* race = nullptr;
+    const bool met_writer = c.earlier_written || meets(c.writer);
+    if (value == nullptr) {
+      if (met_writer) race = "a read and a write";
+      // Three are enough: of them, one is another thread than the writer, and one of another warp, if there were any.
+      if (c.readers[0].warp() != me.warp()) c.readers[2] = c.readers[0];
+      if (c.readers[0].thread != me.thread) c.readers[1] = c.readers[0];
+      c.readers[0] = me;
+      return race;
+    }
+    if (met_writer && std::memcmp(written, value, static_cast<size_t>(bytes)) != 0) race = "two writes";
+    if (c.earlier_read || std::any_of(std::begin(c.readers), std::end(c.readers), meets)) race = "a read and a write";
+    c.writer = me;
+    std::memcpy(written, value, static_cast<size_t>(bytes));
+    return race;
+  }
+
+  absl::flat_hash_map<uintptr_t, std::unique_ptr<Page>> pages_;
+  Near near_[1024];
+  int64_t launch_begin_ = 0, run_ = -1;  // numbers of blocks, counted over all launches
 };
 
 // The threads of a block. Each runs until its next access to memory, or until it must wait for others, and then the
@@ -175,7 +226,7 @@ class Block {
     body_ = body;
     waiting_ = 0;
     epoch_ = 0;
-    accesses_.BeginBlock(block);
+    accesses_.BeginBlock();
     for (int t = 0; t < kCudaBlock; ++t) {
       Fiber& f = fibers_[t];
       f.state = kReady;
@@ -196,24 +247,28 @@ class Block {
 #endif
     }
     // Runs rounds until all threads are done. If nobody runs in a round, they wait for threads that are done.
+    WakeAll();
     for (int done = 0; done < kCudaBlock;) {
       bool progress = false;
-      for (int t = 0; t < kCudaBlock; ++t) {
+      size_t left = 0;
+      for (const int t : running_) {
         Fiber& f = fibers_[t];
-        if (f.state == kBarrier || f.state == kDone) continue;
-        if (f.state == kShuffle && !WarpHasMet(t)) continue;
-        progress = true;
-        thread_ = t;
-        f.state = kReady;
-        SmeltSwitchStacks(&scheduler_, f.stack);
+        if (f.state != kShuffle || WarpHasMet(t)) {
+          progress = true;
+          thread_ = t;
+          f.state = kReady;
+          SmeltSwitchStacks(&scheduler_, f.stack);
+        }
         done += f.state == kDone;
+        if (f.state == kReady || f.state == kShuffle) running_[left++] = t;
       }
+      running_.resize(left);
       if (waiting_ == kCudaBlock) {
         waiting_ = 0;
         ++epoch_;
         ++meetings;
         progress = true;
-        for (Fiber& f : fibers_) f.state = kReady;
+        WakeAll();
       }
       SMELT_CHECK(progress || done == kCudaBlock) << "threads wait at a barrier or a shuffle that others do not reach";
     }
@@ -230,7 +285,7 @@ class Block {
   // Called before each load, and each store of `value`. `what`: bytes, and whether of shared memory.
   static void Access(const char* at, int64_t what, const char* value) {
     Block& b = *current_;
-    const Accesses::Who me{b.thread_, b.epoch_, b.fibers_[b.thread_].warp_epoch};
+    const Accesses::Who me{b.epoch_, b.fibers_[b.thread_].warp_epoch, static_cast<int16_t>(b.thread_)};
     const char* race = b.accesses_.Note(at, what >> 1, value, (what & 1) != 0, me);
     if (race != nullptr && b.race.empty()) b.race = absl::StrCat(race, " by threads that no barrier orders");
     SmeltSwitchStacks(&b.fibers_[b.thread_].stack, b.scheduler_);
@@ -296,10 +351,16 @@ class Block {
     State state = kReady;
     int32_t value = 0;
     int64_t met = 0;  // how often it came to a meeting of its warp
-    int64_t warp_epoch = 0;
+    int32_t warp_epoch = 0;
     uint32_t fragment[10];  // that it brings to tensor cores
   };
 
+  // Lets all threads run, in their order.
+  void WakeAll() {
+    running_.resize(kCudaBlock);
+    std::iota(running_.begin(), running_.end(), 0);
+    for (Fiber& f : fibers_) f.state = kReady;
+  }
   [[noreturn]] static void Enter() {
     current_->body_();
     Fiber& f = current_->fibers_[current_->thread_];
@@ -337,11 +398,12 @@ class Block {
 
   static inline Block* current_ = nullptr;
   std::vector<Fiber> fibers_;
+  std::vector<int> running_;  // the threads that are neither done nor at a barrier of the block
   std::vector<char> stacks_;
   std::function<void()> body_;
   void* scheduler_ = nullptr;
   Accesses accesses_;
-  int64_t epoch_ = 0;
+  int32_t epoch_ = 0;
   int thread_ = 0, block_ = 0, blocks_ = 0, waiting_ = 0;
 };
 
