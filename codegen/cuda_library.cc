@@ -1,11 +1,9 @@
-// The kernels that move or draw elements one by one, and what all library kernels share.
+// The kernels that draw random elements, and what all library kernels share.
 //
-//   copy       each thread takes every (blocks * 256)th element: six divisions, one load, one store. Elements that are
-//              adjacent in both operands are adjacent in a warp
 //   uniform, normal, bernoulli, randint, exponential
-//              each thread draws an element by its number, as the host does (runtime/philox.h): 10 rounds of two
-//              multiplications, 50 instructions. All but normal and exponential, which call libdevice's functions of
-//              float64, give the host's bits
+//              each thread draws every (blocks * 256)th element by its number, as the host does (runtime/philox.h): six
+//              divisions, and 10 rounds of two multiplications, 50 instructions. All but normal and exponential, which
+//              call libdevice's functions of float64, give the host's bits
 #include "smelt/codegen/cuda_library.h"
 
 #include <utility>
@@ -87,15 +85,42 @@ std::vector<Value*> CudaLibraryFunction::Offsets(Value* n, int sizes, const std:
   return out;
 }
 
-namespace {
-
-// Calls body(number of an element) for the elements of this thread.
-void ForEachElement(CudaLibraryFunction& f, int sizes, const std::function<void(Value*)>& body) {
-  Term elements = 1;
-  for (int d = 0; d < kStridedRank; ++d) elements = elements * f.Arg(sizes + d);
-  CudaFunction& g = f.f();
-  f.For(Term(g.block()) * kCudaBlock + g.thread(), elements, Term(g.blocks()) * kCudaBlock, body);
+void CudaLibraryFunction::ForItems(const Term& count, const std::function<void(Value*)>& body) {
+  For(Term(f_.block()) * kCudaBlock + f_.thread(), count, Term(f_.blocks()) * kCudaBlock, body);
 }
+
+void CudaLibraryFunction::ForElements(int sizes, const std::function<void(Value*)>& body) {
+  Term elements = 1;
+  for (int d = 0; d < kStridedRank; ++d) elements = elements * Arg(sizes + d);
+  ForItems(elements, body);
+}
+
+std::function<Value*(const Term&)> CudaLibraryFunction::SumOverBlock(Value* number) {
+  Type* const i64 = b().getInt64Ty();
+  llvm::GlobalVariable* const sums = Shared("_counts", i64, kCudaBlock);
+  const auto at = [this, i64, sums](const Term& t) {
+    Value* thread = Emit(t);
+    return b().CreateGEP(i64, sums, {thread});
+  };
+  const auto load = [this, i64, at](const Term& t) -> Value* {
+    Value* address = at(t);
+    return b().CreateAlignedLoad(i64, address, llvm::Align(8));
+  };
+  b().CreateAlignedStore(number, at(f_.thread()), llvm::Align(8));
+  f_.Barrier();
+  for (int apart = 1; apart < kCudaBlock; apart *= 2) {
+    Value* has_one = Emit(Term(apart - 1) < f_.thread());
+    Value* other = load(Term::Select(has_one, Term(f_.thread()) - apart, 0));
+    Value* own = load(f_.thread());
+    Value* both = Emit(Term(own) + Term::Select(has_one, other, 0));
+    f_.Barrier();
+    b().CreateAlignedStore(both, at(f_.thread()), llvm::Align(8));
+    f_.Barrier();
+  }
+  return load;
+}
+
+namespace {
 
 // Draw number `n` of a stream as 64 bits.
 Value* Draw(CudaLibraryFunction& f, Value* seed, Value* n) {
@@ -142,7 +167,7 @@ void EmitRandom(CudaLibraryFunction& f, const std::string& base, DType t) {
   };
   Value* const p0 = f.DoubleArg(kP0);
   Value* const p1 = f.DoubleArg(kP1);
-  ForEachElement(f, kSizes, [&](Value* n) {
+  f.ForElements(kSizes, [&](Value* n) {
     Value* const draw = f.Emit(Term(f.Arg(kNext)) + n);
     Value* const bits = Draw(f, f.Arg(kSeed), draw);
     // [0, 1) with 53 bits.

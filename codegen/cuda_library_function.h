@@ -33,6 +33,13 @@ class CudaLibraryFunction {
   // for (i = from; i < to; i += step)
   void For(const Term& from, const Term& to, const Term& step, const std::function<void(Value*)>& body);
   void If(const Term& condition, const std::function<void()>& then) { f_.If(Emit(condition), then); }
+  // Calls body(i) for the items i < count that this thread has of all threads of the launch.
+  void ForItems(const Term& count, const std::function<void(Value*)>& body);
+  // The same for the numbers of elements of a tensor whose kStridedRank sizes stand from word `sizes` on.
+  void ForElements(int sizes, const std::function<void(Value*)>& body);
+  // Adds up a number of each thread of the block, all of which must come here. Returns what loads the sum of the numbers
+  // of threads [0, t]. The sums stay until the next ones: a barrier must come before those.
+  std::function<Value*(const Term& t)> SumOverBlock(Value* number);
 
   // The address of element `at` of memory whose first element's address is a word's value.
   Value* Address(Value* base, DType t, const Term& at);

@@ -46,7 +46,7 @@ class LongOrderEmitter {
       AllocaInst *low = g_.Variable(b_.getInt64Ty()), *high = g_.Variable(b_.getInt64Ty());
       b_.CreateStore(other, low);
       b_.CreateStore(f_.Emit(Term::Select(Term(other) < end, end, other)), high);
-      Halve(low, high, steps, [&](Value* middle) {
+      Halve(f_, low, high, steps, [&](Value* middle) {
         Value* theirs = Key(L::kKeys, Term(base) + middle);
         Value* below = b_.CreateICmpULT(theirs, key);
         Value* equal = b_.CreateICmpEQ(theirs, key);
@@ -110,15 +110,6 @@ class LongOrderEmitter {
   void EmitRuns() {
     using R = runs_words::Word;
     Type* const i64 = b_.getInt64Ty();
-    llvm::GlobalVariable* const counts = f_.Shared("_counts", i64, kCudaBlock);
-    const auto shared = [&](const Term& t) {
-      Value* at = f_.Emit(t);
-      return b_.CreateGEP(i64, counts, {at});
-    };
-    const auto load_count = [&](const Term& t) {
-      Value* at = shared(t);
-      return b_.CreateAlignedLoad(i64, at, llvm::Align(8));
-    };
     const auto element = [&](const Term& place) {
       return f_.Address(f_.Arg(R::kIn), type_, place * f_.Arg(R::kIn + 1));
     };
@@ -160,20 +151,10 @@ class LongOrderEmitter {
           b_.CreateStore(b_.CreateZExt(begins_run, i64), begins);
         });
         Value* const begun = g_.Get(begins);
-        b_.CreateAlignedStore(begun, shared(g_.thread()), llvm::Align(8));
-        g_.Barrier();
-        for (int apart = 1; apart < kCudaBlock; apart *= 2) {
-          Value* has_one = f_.Emit(Term(apart - 1) < g_.thread());
-          Value* other = load_count(Term::Select(has_one, Term(g_.thread()) - apart, 0));
-          Value* own = load_count(g_.thread());
-          Value* both = f_.Emit(Term(own) + Term::Select(has_one, other, 0));
-          g_.Barrier();
-          b_.CreateAlignedStore(both, shared(g_.thread()), llvm::Align(8));
-          g_.Barrier();
-        }
+        const auto sum_to = f_.SumOverBlock(begun);
         Value* const before = g_.Get(total);
-        Value* const run = f_.Emit(Term(before) + load_count(g_.thread()) - 1);
-        Value* const all = load_count(kCudaBlock - 1);
+        Value* const run = f_.Emit(Term(before) + sum_to(g_.thread()) - 1);
+        Value* const all = sum_to(kCudaBlock - 1);
         f_.If(Term(inside) & (Term(run) < f_.Arg(R::kRoom)), [&] {
           f_.If(Term(f_.Arg(R::kInverse)) != 0, [&] {
             Value* place = place_of(i);
@@ -213,14 +194,14 @@ class LongOrderEmitter {
 
   void EmitZeroBins() {
     using B = bincount_words::Word;
-    Stride(f_.Arg(B::kBins), [&](Value* bin) {
+    f_.ForItems(f_.Arg(B::kBins), [&](Value* bin) {
       f_.Store(b_.getInt64(0), f_.Address(f_.Arg(B::kOut), DType::kInt64, Term(bin) * f_.Arg(B::kOut + 1)),
                DType::kInt64);
     });
   }
   void EmitBins() {
     using B = bincount_words::Word;
-    Stride(f_.Arg(B::kLength), [&](Value* i) {
+    f_.ForItems(f_.Arg(B::kLength), [&](Value* i) {
       Value* address = f_.Address(f_.Arg(B::kIn), type_, Term(i) * f_.Arg(B::kIn + 1));
       Value* bin = f_.scalar().Cast(f_.Load(address, type_), type_, DType::kInt64);
       g_.IfElse(
@@ -254,31 +235,14 @@ class LongOrderEmitter {
     b_.CreateAlignedStore(narrow, f_.Address(f_.Arg(word), DType::kInt32, at), llvm::Align(4));
   }
   void SetFlag(int word) { f_.Store(b_.getInt64(1), f_.Address(f_.Arg(word), DType::kInt64, 0), DType::kInt64); }
-  // Calls body(i) for the items of this thread.
-  void Stride(const Term& items, const std::function<void(Value*)>& body) {
-    f_.For(Term(g_.block()) * kCudaBlock + g_.thread(), items, Term(g_.blocks()) * kCudaBlock, body);
-  }
   // Calls body(line, i) for the elements i < count of all lines.
   void ForEach(Value* count, const std::function<void(Value*, Value*)>& body) {
     Term items = count;
     for (int d = 0; d < kStridedRank; ++d) items = items * f_.Arg(W::kLines + d);
-    Stride(items, [&](Value* n) {
+    f_.ForItems(items, [&](Value* n) {
       Value* const line = f_.Emit(Term(n) / count);
       Value* const i = f_.Emit(Term(n) % count);
       body(line, i);
-    });
-  }
-  // Halves [low, high) `steps` times: below where `lies_before` holds for the one in the middle, the rest is left.
-  void Halve(AllocaInst* low, AllocaInst* high, Value* steps, const std::function<Value*(Value*)>& lies_before) {
-    f_.For(0, steps, 1, [&](Value*) {
-      Value* from = g_.Get(low);
-      Value* to = g_.Get(high);
-      f_.If(Term(from) < to, [&] {
-        Value* middle = f_.Emit(Term(from) + (Term(to) - from) / 2);
-        Value* before = lies_before(middle);
-        b_.CreateStore(f_.Emit(Term::Select(before, Term(middle) + 1, from)), low);
-        b_.CreateStore(f_.Emit(Term::Select(before, to, middle)), high);
-      });
     });
   }
   // The place of the first result in the order of the line whose pairs begin at `base`.
@@ -292,17 +256,11 @@ class LongOrderEmitter {
       if (const uint64_t nan = NanKey(type_); nan != 0) {
         b_.CreateStore(b_.getInt64(0), low);
         b_.CreateStore(length, high);
-        Halve(low, high, f_.Emit(Term(LogOf(f_, length)) + 1),
+        Halve(f_, low, high, f_.Emit(Term(LogOf(f_, length)) + 1),
               [&](Value* middle) { return b_.CreateICmpNE(Key(L::kKeys, Term(base) + middle), b_.getInt64(nan)); });
       }
       Value* const numbers = g_.Get(low);
-      // 1: a NaN is the median if there is one. 2: NaN are left out.
-      const Term middle = Term::Select(Term(numbers) == 0, 0, (Term(numbers) - 1) / 2);
-      const Term takes_nan = (Term(f_.Arg(W::kMedian)) == 1) & (Term(numbers) < length);
-      b_.CreateStore(f_.Emit(Term::Select(takes_nan, numbers, middle)), first);
-      // Which of NaN alone is chosen is PyTorch's.
-      f_.If((Term(numbers) == 0) & (Term(f_.Arg(W::kMedian)) == 2) & (Term(f_.Arg(W::kFlag)) != 0),
-            [&] { SetFlag(W::kFlag); });
+      PlaceMedian(f_, numbers, length, first);
     });
     return g_.Get(first);
   }

@@ -10,6 +10,7 @@
 //   nonzero,      one block takes 2,048 elements at a time: each thread counts those of its eight that are chosen, a scan
 //   masked_select in shared memory gives their places (16 barriers), and the block stores them. Elements keep their
 //                 order. It is one block: a million elements take 512 such rounds
+#include <functional>
 #include <utility>
 
 #include "llvm/IR/Intrinsics.h"
@@ -55,6 +56,32 @@ Value* KeyOf(CudaLibraryFunction& f, Value* v, DType t) {
 uint64_t NanKey(DType t) {
   if (!IsFloating(t)) return 0;
   return t == DType::kFloat64 ? ~uint64_t{0} : 0xffffffff;
+}
+
+void Halve(CudaLibraryFunction& f, AllocaInst* low, AllocaInst* high, Value* steps,
+           const std::function<Value*(Value*)>& lies_before) {
+  llvm::IRBuilder<>& b = f.b();
+  f.For(0, steps, 1, [&](Value*) {
+    Value* from = f.f().Get(low);
+    Value* to = f.f().Get(high);
+    f.If(Term(from) < to, [&] {
+      Value* middle = f.Emit(Term(from) + (Term(to) - from) / 2);
+      Value* before = lies_before(middle);
+      b.CreateStore(f.Emit(Term::Select(before, Term(middle) + 1, from)), low);
+      b.CreateStore(f.Emit(Term::Select(before, to, middle)), high);
+    });
+  });
+}
+
+void PlaceMedian(CudaLibraryFunction& f, Value* numbers, Value* length, AllocaInst* place) {
+  using W = order_words::Word;
+  // 1: a NaN is the median if there is one. 2: NaN are left out.
+  const Term middle = Term::Select(Term(numbers) == 0, 0, (Term(numbers) - 1) / 2);
+  const Term takes_nan = (Term(f.Arg(W::kMedian)) == 1) & (Term(numbers) < length);
+  f.b().CreateStore(f.Emit(Term::Select(takes_nan, numbers, middle)), place);
+  // Which of NaN alone is chosen is PyTorch's.
+  f.If((Term(numbers) == 0) & (Term(f.Arg(W::kMedian)) == 2) & (Term(f.Arg(W::kFlag)) != 0),
+       [&] { f.Store(f.b().getInt64(1), f.Address(f.Arg(W::kFlag), DType::kInt64, 0), DType::kInt64); });
 }
 
 namespace {
@@ -252,13 +279,7 @@ class OrderEmitter {
       }
       g_.Barrier();
       Value* numbers = Load(b_.getInt64Ty(), At(first_nan_, b_.getInt64Ty(), 0));
-      // 1: a NaN is the median if there is one. 2: NaN are left out.
-      const Term middle = Term::Select(Term(numbers) == 0, 0, (Term(numbers) - 1) / 2);
-      const Term takes_nan = (Term(f_.Arg(W::kMedian)) == 1) & (Term(numbers) < length_);
-      b_.CreateStore(f_.Emit(Term::Select(takes_nan, numbers, middle)), first);
-      // Which of NaN alone is chosen is PyTorch's.
-      f_.If((Term(numbers) == 0) & (Term(f_.Arg(W::kMedian)) == 2) & (Term(f_.Arg(W::kFlag)) != 0),
-            [&] { Store(b_.getInt64(1), f_.Address(f_.Arg(W::kFlag), DType::kInt64, 0)); });
+      PlaceMedian(f_, numbers, length_, first);
     });
     // All have read the keys, which give way to values.
     g_.Barrier();
@@ -273,13 +294,6 @@ class OrderEmitter {
   Value* length_ = nullptr;
 };
 
-void ForEachOfThread(CudaLibraryFunction& f, int sizes, const std::function<void(Value*)>& body) {
-  Term elements = 1;
-  for (int d = 0; d < kStridedRank; ++d) elements = elements * f.Arg(sizes + d);
-  CudaFunction& g = f.f();
-  f.For(Term(g.block()) * kCudaBlock + g.thread(), elements, Term(g.blocks()) * kCudaBlock, body);
-}
-
 void EmitSearch(CudaLibraryFunction& f, const std::vector<DType>& types) {
   using W = search_words::Word;
   llvm::IRBuilder<>& b = f.b();
@@ -289,7 +303,7 @@ void EmitSearch(CudaLibraryFunction& f, const std::vector<DType>& types) {
     const DType loaded = IsHalf(t) ? DType::kFloat32 : t;
     return f.scalar().Cast(f.Load(address, t), loaded, is_real ? DType::kFloat64 : DType::kInt64);
   };
-  ForEachOfThread(f, W::kSizes, [&](Value* n) {
+  f.ForElements(W::kSizes, [&](Value* n) {
     const std::vector<Value*> at = f.Offsets(n, W::kSizes, {W::kValues + 1, W::kSorted + 1, W::kOut + 1});
     Value* const value = load(f.Address(f.Arg(W::kValues), types[1], at[0]), types[1]);
     AllocaInst *low = g.Variable(b.getInt64Ty()), *high = g.Variable(b.getInt64Ty());
@@ -297,22 +311,15 @@ void EmitSearch(CudaLibraryFunction& f, const std::vector<DType>& types) {
     b.CreateStore(f.Arg(W::kLength), high);
     // As many steps as halve any range to nothing.
     Value* const steps = f.Emit(Term(LogOf(f, f.Emit(Term(f.Arg(W::kLength)) + 1))));
-    f.For(0, steps, 1, [&](Value*) {
-      Value* from = g.Get(low);
-      Value* to = g.Get(high);
-      f.If(Term(from) < to, [&] {
-        Value* middle = f.Emit(Term(from) + (Term(to) - from) / 2);
-        Value* address =
-            f.Address(f.Arg(W::kSorted), types[0], Term(at[1]) + Term(middle) * f.Arg(W::kSorted + 1 + kStridedRank));
-        Value* boundary = load(address, types[0]);
-        // A comparison with NaN is false.
-        Value* is_above = is_real ? b.CreateFCmpOGT(boundary, value) : b.CreateICmpSGT(boundary, value);
-        Value* reaches = is_real ? b.CreateFCmpOGE(boundary, value) : b.CreateICmpSGE(boundary, value);
-        Value* right = f.Emit(Term(f.Arg(W::kRight)) != 0);
-        Value* lies_before = b.CreateNot(b.CreateSelect(right, is_above, reaches));
-        b.CreateStore(f.Emit(Term::Select(lies_before, Term(middle) + 1, from)), low);
-        b.CreateStore(f.Emit(Term::Select(lies_before, to, middle)), high);
-      });
+    Halve(f, low, high, steps, [&](Value* middle) {
+      Value* address =
+          f.Address(f.Arg(W::kSorted), types[0], Term(at[1]) + Term(middle) * f.Arg(W::kSorted + 1 + kStridedRank));
+      Value* boundary = load(address, types[0]);
+      // A comparison with NaN is false.
+      Value* is_above = is_real ? b.CreateFCmpOGT(boundary, value) : b.CreateICmpSGT(boundary, value);
+      Value* reaches = is_real ? b.CreateFCmpOGE(boundary, value) : b.CreateICmpSGE(boundary, value);
+      Value* right = f.Emit(Term(f.Arg(W::kRight)) != 0);
+      return b.CreateNot(b.CreateSelect(right, is_above, reaches));
     });
     Value* place = f.scalar().Cast(g.Get(low), DType::kInt64, types[2]);
     f.Store(place, f.Address(f.Arg(W::kOut), types[2], at[2]), types[2]);
@@ -328,15 +335,6 @@ void EmitChoice(CudaLibraryFunction& f, const LibraryKernel& kernel) {
   llvm::IRBuilder<>& b = f.b();
   CudaFunction& g = f.f();
   Type* const i64 = b.getInt64Ty();
-  llvm::GlobalVariable* const counts = f.Shared("_counts", i64, kCudaBlock);
-  const auto count_at = [&](const Term& t) {
-    Value* at = f.Emit(t);
-    return b.CreateGEP(i64, counts, {at});
-  };
-  const auto load_count = [&](const Term& t) {
-    Value* at = count_at(t);
-    return b.CreateAlignedLoad(i64, at, llvm::Align(8));
-  };
   f.If(Term(g.block()) == 0, [&] {
     Term size = 1;
     for (int d = 0; d < kStridedRank; ++d) size = size * f.Arg(W::kSizes + d);
@@ -358,20 +356,10 @@ void EmitChoice(CudaLibraryFunction& f, const LibraryKernel& kernel) {
         sum = sum + is_chosen;
       }
       Value* const count = f.Emit(sum);
-      b.CreateAlignedStore(count, count_at(g.thread()), llvm::Align(8));
-      g.Barrier();
-      for (int apart = 1; apart < kCudaBlock; apart *= 2) {
-        Value* has_one = f.Emit(Term(apart - 1) < g.thread());
-        Value* other = load_count(Term::Select(has_one, Term(g.thread()) - apart, 0));
-        Value* own = load_count(g.thread());
-        Value* both = f.Emit(Term(own) + Term::Select(has_one, other, 0));
-        g.Barrier();
-        b.CreateAlignedStore(both, count_at(g.thread()), llvm::Align(8));
-        g.Barrier();
-      }
+      const auto sum_to = f.SumOverBlock(count);
       Value* const before = g.Get(total);
-      Value* place = f.Emit(Term(before) + load_count(g.thread()) - count);
-      Value* const all = load_count(kCudaBlock - 1);
+      Value* place = f.Emit(Term(before) + sum_to(g.thread()) - count);
+      Value* const all = sum_to(kCudaBlock - 1);
       for (int j = 0; j < kEach; ++j) {
         Value* const here = place;
         f.If((Term(chosen[static_cast<size_t>(j)]) != 0) & (Term(here) < f.Arg(W::kCount)), [&] {

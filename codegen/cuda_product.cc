@@ -190,25 +190,24 @@ void ProductEmitter::Emit() {
 void ProductEmitter::AddSlices() {
   CudaFunction& g = f_.f();
   AllocaInst* const sum = g.Variable(f_.TypeOf(sum_));
-  f_.For(Term(g.block()) * kCudaBlock + g.thread(), Term(batches_) * rows_ * columns_, Term(g.blocks()) * kCudaBlock,
-         [&](Value* n) {
-           Value* const column = Emit(Term(n) % columns_);
-           Value* const rest = Emit(Term(n) / columns_);
-           Value* const row = Emit(Term(rest) % rows_);
-           Value* const z = Emit(Term(rest) / rows_);
-           Value* const tile =
-               Emit((Term(z) * column_tiles_ + Term(column) / tile_.side) * row_tiles_ + Term(row) / tile_.side);
-           b_.CreateStore(Zero(sum->getAllocatedType()), sum);
-           f_.For(0, slices_, 1, [&](Value* slice) {
-             const Term at = (Term(tile) * slices_ + slice) * (tile_.side * tile_.side) +
-                             Term(row) % tile_.side * tile_.side + Term(column) % tile_.side;
-             Value* part = f_.Load(f_.Address(g.workspace(), sum_, at), sum_);
-             Value* before = Get(sum);
-             b_.CreateStore(b_.CreateFAdd(before, part), sum);
-           });
-           PlaceBatch(z);
-           StoreResult(Get(sum), row, column);
-         });
+  f_.ForItems(Term(batches_) * rows_ * columns_, [&](Value* n) {
+    Value* const column = Emit(Term(n) % columns_);
+    Value* const rest = Emit(Term(n) / columns_);
+    Value* const row = Emit(Term(rest) % rows_);
+    Value* const z = Emit(Term(rest) / rows_);
+    Value* const tile =
+        Emit((Term(z) * column_tiles_ + Term(column) / tile_.side) * row_tiles_ + Term(row) / tile_.side);
+    b_.CreateStore(Zero(sum->getAllocatedType()), sum);
+    f_.For(0, slices_, 1, [&](Value* slice) {
+      const Term at = (Term(tile) * slices_ + slice) * (tile_.side * tile_.side) + Term(row) % tile_.side * tile_.side +
+                      Term(column) % tile_.side;
+      Value* part = f_.Load(f_.Address(g.workspace(), sum_, at), sum_);
+      Value* before = Get(sum);
+      b_.CreateStore(b_.CreateFAdd(before, part), sum);
+    });
+    PlaceBatch(z);
+    StoreResult(Get(sum), row, column);
+  });
 }
 
 // The address of the operand, and how its units are loaded. All numbers of `aligned`, in elements, and the address are
