@@ -144,7 +144,7 @@ absl::Status Executor::Call(absl::Span<const Datum> args, std::vector<Datum>* ou
         absl::StrCat("the model has ", bundle_.outputs.size(), " outputs, memory for ", outputs->size(), " was given"));
   }
   stats_ = CallStats();
-  device_status_.is_open = device_status_.reports = false;
+  device_status_.is_open = device_status_.reports = device_status_.is_checked = false;
   device_status_.end = nullptr;
   args_ = args;
   SMELT_RETURN_IF_ERROR(signature_.Read(args, memory_->states));
@@ -185,7 +185,7 @@ absl::Status Executor::Call(absl::Span<const Datum> args, std::vector<Datum>* ou
       memory_->device->EndCall();
     }
     // The data, or the place of the written memory, have shown it.
-    if (absl::IsAborted(status) && (!written_.written() || written_.can_put_back())) {
+    if (absl::IsAborted(status) && (!written_.written() || written_.can_put_back(device_status_.is_checked))) {
       if (absl::Status s = written_.PutBack(); !s.ok()) return written_.WithNames(s, index);
       random_->next = drawn;
       return RunEagerInstead(args, outputs, status);
@@ -193,9 +193,7 @@ absl::Status Executor::Call(absl::Span<const Datum> args, std::vector<Datum>* ou
     if (absl::IsAborted(status)) status = absl::UnimplementedError(status.message());
   }
   if (status.ok() || !written_.written()) return status;
-  if (written_.can_put_back()) {
-    if (written_.PutBack().ok()) return status;
-  }
+  if (written_.can_put_back(device_status_.is_checked) && written_.PutBack().ok()) return status;
   return written_.WithNames(status, index);
 }
 

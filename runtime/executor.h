@@ -181,10 +181,13 @@ class Executor : public Instance {
   int64_t* StatusWords(int step) const;
   int64_t NumStatusWords() const;
   ExecutionDevice::Reports Reports() const;
+  ExecutionDevice::Reports CheckReports() const;  // those of the prologue's checks
   // Waits for the launches so far and returns what they report.
   absl::Status CheckStatusWords();
   // Returns the error of the plan's status words.
   static absl::Status ReportedError(const ExecutablePlan& plan, const int64_t* words);
+  // Returns whether a check of the prologue has reported something.
+  static bool HasFailedCheck(const ExecutablePlan& plan, const int64_t* words);
   class DeviceCall;
   absl::Status RunLibraryOnHost(const PreparedOp& op, const fb::LibraryCallT& l);
   // Returns the elements of a view for the host to read: in their place, or a copy in `bytes`.
@@ -291,6 +294,7 @@ class Executor : public Instance {
     std::shared_ptr<Storage> words;
     bool is_open = false;           // launches have been given whose words have not been read
     bool checks_indices = false;    // the device does it in this call
+    bool is_checked = false;        // one of these checks has failed, as the host knows already
     std::unique_ptr<WorkMark> end;  // of the call, if it is not over
     bool reports = false;           // the mark has what the launches have reported
   } device_status_;

@@ -21,15 +21,15 @@ constexpr int64_t kStatusWords = 8;
 // The end of a call that the device has.
 class Executor::DeviceCall final : public PendingCall {
  public:
-  // `names` are those of the memory that the call writes, of which the device puts back what it can if `puts_back`.
+  // `names` are those of the memory that the call writes, which the device puts back if it is `kept`.
   DeviceCall(std::shared_ptr<const Executable> program, const ExecutablePlan& plan, std::unique_ptr<WorkMark> end,
-             bool reports, std::string names, bool puts_back, absl::Span<const Datum> args)
+             bool reports, std::string names, WrittenMemory::Kept kept, absl::Span<const Datum> args)
       : program_(std::move(program)),
         plan_(plan),
         end_(std::move(end)),
         reports_(reports),
         names_(std::move(names)),
-        puts_back_(puts_back),
+        kept_(kept),
         args_(args.begin(), args.end()) {}
 
   bool Done() const override {
@@ -43,7 +43,8 @@ class Executor::DeviceCall final : public PendingCall {
       const absl::Status waited = end_->Wait();
       if (!waited.ok()) return absl::Status(waited.code(), absl::StrCat(waited.message(), names_));
       const absl::Status refused = reports_ ? ReportedError(plan_, end_->words()) : absl::OkStatus();
-      if (refused.ok() || puts_back_) return refused;
+      if (refused.ok() || kept_ == WrittenMemory::Kept::kYes) return refused;
+      if (kept_ == WrittenMemory::Kept::kIfChecked && HasFailedCheck(plan_, end_->words())) return refused;
       return absl::Status(refused.code(), absl::StrCat(refused.message(), names_));
     });
     end_ = nullptr;
@@ -58,7 +59,7 @@ class Executor::DeviceCall final : public PendingCall {
   std::unique_ptr<WorkMark> end_;
   const bool reports_;
   const std::string names_;
-  const bool puts_back_;
+  const WrittenMemory::Kept kept_;
   std::vector<Datum> args_;  // whose memory the device uses
   absl::Status status_;
 };
@@ -67,8 +68,7 @@ std::shared_ptr<PendingCall> Executor::TakePending(absl::Span<const Datum> args)
   if (device_status_.end == nullptr) return nullptr;
   const int plan = static_cast<int>(plan_ - program_->plans().data());
   return std::make_shared<DeviceCall>(program_, *plan_, std::move(device_status_.end), device_status_.reports,
-                                      written_.written() ? written_.names(plan) : std::string(), written_.is_kept(),
-                                      args);
+                                      written_.written() ? written_.names(plan) : std::string(), written_.kept(), args);
 }
 
 absl::Status Executor::StartOnDevice(absl::Span<const Datum> args, std::vector<Datum>* outputs, uint64_t stream,
@@ -146,7 +146,7 @@ absl::Status Executor::RunPlanOnDevice(absl::Span<const Datum> args, std::vector
     if (ChangesHandles()) SMELT_RETURN_IF_ERROR(CheckStatusWords());
     SMELT_RETURN_IF_ERROR(Finish(args, outputs));
     device_status_.reports = device_status_.is_open;
-    if (device_status_.reports && written_.is_kept()) SMELT_RETURN_IF_ERROR(written_.PutBackIf(Reports()));
+    if (device_status_.reports) SMELT_RETURN_IF_ERROR(written_.PutBackIf(Reports()));
     const int64_t count = device_status_.reports ? NumStatusWords() : 0;
     SMELT_ASSIGN_OR_RETURN(device_status_.end, memory_->device->Mark(StatusWords(0), count));
     return absl::OkStatus();
@@ -233,6 +233,10 @@ ExecutionDevice::Reports Executor::Reports() const {
   return {StatusWords(0), NumStatusWords() / kStatusWords, kStatusWords};
 }
 
+ExecutionDevice::Reports Executor::CheckReports() const {
+  return {StatusWords(plan_->steps.count), static_cast<int64_t>(plan_->plan->prologue_checks.size()), kStatusWords};
+}
+
 absl::Status Executor::ClearStatusWords() {
   const int64_t bytes = std::max<int64_t>(NumStatusWords(), 1) * static_cast<int64_t>(sizeof(int64_t));
   if (device_status_.words == nullptr || device_status_.words->bytes() < bytes) {
@@ -250,7 +254,15 @@ absl::Status Executor::CheckStatusWords() {
   std::vector<int64_t> words(static_cast<size_t>(NumStatusWords()));
   SMELT_RETURN_IF_ERROR(memory_->device->ToHost(reinterpret_cast<char*>(words.data()), device_status_.words->address(),
                                                 static_cast<int64_t>(words.size() * sizeof(int64_t))));
+  device_status_.is_checked = HasFailedCheck(*plan_, words.data());
   return ReportedError(*plan_, words.data());
+}
+
+bool Executor::HasFailedCheck(const ExecutablePlan& plan, const int64_t* words) {
+  for (size_t i = 0; i < plan.plan->prologue_checks.size(); ++i) {
+    if (words[(plan.steps.count + i) * kStatusWords] != 0) return true;
+  }
+  return false;
 }
 
 absl::Status Executor::ReportedError(const ExecutablePlan& plan, const int64_t* words) {

@@ -243,11 +243,11 @@ class Instance {
   // results are there; calls on one device run one after the other.
   //
   // kInvalidArgument: the arguments do not fit the model's signature, or there are several methods and this is the
-  // instance of all. kFailedPrecondition: PyTorch would refuse the
-  // call too, or the bundle has no plan for this way of sharing memory. Both are returned before anything is written,
-  // except if they depend on the data. Then small writes (64 KiB) are undone; for larger ones the message names the
-  // arguments that may have been written. kResourceExhausted: there is not enough memory for the call; nothing was
-  // written, or the message names what may have been.
+  // instance of all. kFailedPrecondition: PyTorch would refuse the call too, or the bundle has no plan for this way of
+  // sharing memory. Both are returned before anything is written, except if they depend on the data. Then the call's
+  // writes are undone. If they are large (64 KiB on the host, more than there is memory for on a device), the message
+  // names the arguments that may have been written instead. kResourceExhausted: there is not enough memory for the call;
+  // nothing was written, or the message names what may have been.
   absl::StatusOr<std::vector<Datum>> Run(absl::Span<const Datum> args);
   absl::StatusOr<std::vector<Datum>> Run(std::initializer_list<Datum> args) {
     return Run(absl::Span<const Datum>(args.begin(), args.size()));

@@ -118,7 +118,8 @@ std::vector<StepTime> Executor::step_times() const {
 
 absl::Status Executor::RememberBefore(int step) {
   if (!plan_->steps.writes_visible[step]) return absl::OkStatus();
-  return written_.Remember(*plan_, device_status_.checks_indices, args_, signature_.extents(), memory_->states);
+  const ExecutionDevice::Reports checks = device_status_.checks_indices ? CheckReports() : ExecutionDevice::Reports();
+  return written_.Remember(*plan_, checks, args_, signature_.extents(), memory_->states);
 }
 
 absl::Status Executor::RunStep(int block, int index) {

@@ -11,8 +11,8 @@
 namespace smelt {
 namespace {
 
-// The most bytes that are saved of a call's writes if data may still refuse the call: saving more would cost as much as
-// writing in place saves.
+// The most bytes that the host saves of a call's writes if data may still refuse the call: saving more would cost as much
+// as writing in place saves. A device saves all, since nobody can wait there for what decides.
 constexpr size_t kMostRemembered = 64 << 10;
 
 // Returns " (may have been written: x, cache)": everything visible to the caller that the plan changes.
@@ -46,11 +46,14 @@ WrittenMemory::WrittenMemory(const Executable& program, const ExecutionDevice* d
   }
 }
 
-absl::Status WrittenMemory::Remember(const ExecutablePlan& plan, bool is_checked_late, absl::Span<const Datum> args,
-                                     const std::vector<Extent>& extents, const StateStore& states) {
-  if (std::exchange(written_, true) || !(plan.plan->may_refuse_late || is_checked_late)) return absl::OkStatus();
+absl::Status WrittenMemory::Remember(const ExecutablePlan& plan, const ExecutionDevice::Reports& checks,
+                                     absl::Span<const Datum> args, const std::vector<Extent>& extents,
+                                     const StateStore& states) {
+  if (std::exchange(written_, true) || !(plan.plan->may_refuse_late || checks.count > 0)) return absl::OkStatus();
   size_t bytes = 0;
   auto add = [&](char* at, size_t n) {
+    // A device copies 16 bytes at once where they are aligned.
+    bytes = (bytes + 15) / 16 * 16;
     pieces_.push_back({at, n, bytes});
     bytes += n;
   };
@@ -69,18 +72,21 @@ absl::Status WrittenMemory::Remember(const ExecutablePlan& plan, bool is_checked
   }
   for (int s : plan.plan->written_states)
     add(states.storages()[s]->address(), static_cast<size_t>(states.storages()[s]->bytes()));
-  if (bytes > kMostRemembered) {
-    pieces_.clear();
-    return absl::OkStatus();
-  }
+  const bool are_few = bytes <= kMostRemembered;
   if (device_->is_host()) {
-    if (bytes_.size() < bytes) bytes_.resize(bytes);
+    if (!are_few) pieces_.clear();
+    if (are_few && bytes_.size() < bytes) bytes_.resize(bytes);
     for (const Piece& r : pieces_) std::copy_n(r.at, r.bytes, bytes_.data() + r.from);
     return absl::OkStatus();
   }
+  if (!are_few && !plan.plan->may_refuse_late) kept_if_ = checks;
   const absl::Status saved = SaveOnDevice(static_cast<int64_t>(bytes));
-  if (!saved.ok()) Begin();
-  return saved;
+  if (saved.ok()) return saved;
+  // Without memory for so much, an error names what may have been written.
+  const bool goes_on = !are_few && absl::IsResourceExhausted(saved);
+  Begin();
+  written_ = goes_on;
+  return goes_on ? absl::OkStatus() : saved;
 }
 
 absl::Status WrittenMemory::SaveOnDevice(int64_t bytes) {
@@ -88,7 +94,10 @@ absl::Status WrittenMemory::SaveOnDevice(int64_t bytes) {
     SMELT_ASSIGN_OR_RETURN(on_device_, device_->NewStorage(bytes));
   }
   for (const Piece& r : pieces_) {
-    SMELT_RETURN_IF_ERROR(device_->Copy(on_device_->address() + r.from, r.at, static_cast<int64_t>(r.bytes)));
+    const auto size = static_cast<int64_t>(r.bytes);
+    char* const to = on_device_->address() + r.from;
+    SMELT_RETURN_IF_ERROR(kept_if_.count > 0 ? device_->PutBack(to, r.at, size, kept_if_)
+                                             : device_->Copy(to, r.at, size));
   }
   kept_after_ = device_->submissions();
   return absl::OkStatus();
@@ -106,9 +115,11 @@ absl::Status WrittenMemory::PutBack() {
 }
 
 absl::Status WrittenMemory::PutBackIf(const ExecutionDevice::Reports& reports) const {
+  // Where a check has not reported anything, there is nothing to put back.
+  const ExecutionDevice::Reports& decisive = kept_if_.count > 0 ? kept_if_ : reports;
   for (const Piece& r : pieces_) {
     SMELT_RETURN_IF_ERROR(
-        device_->PutBack(r.at, on_device_->address() + r.from, static_cast<int64_t>(r.bytes), reports));
+        device_->PutBack(r.at, on_device_->address() + r.from, static_cast<int64_t>(r.bytes), decisive));
   }
   return absl::OkStatus();
 }

@@ -29,18 +29,29 @@ class WrittenMemory {
   // Called at the start of a call.
   void Begin() {
     written_ = false;
+    kept_if_ = {};
     pieces_.clear();
   }
-  // Called before each write to memory that the caller sees. Before the first one it keeps the contents, if the plan
-  // may refuse late, or `is_checked_late`, and they are few. Nothing may be written if it fails.
-  absl::Status Remember(const ExecutablePlan& plan, bool is_checked_late, absl::Span<const Datum> args,
-                        const std::vector<Extent>& extents, const StateStore& states);
+  // Called before each write to memory that the caller sees. Before the first one it keeps the contents if the plan may
+  // refuse late. On the host it does so only if they are few. On a device, `checks` is what the checks in front of the
+  // plan report: if only they can refuse, a device copies the contents, unless they are few, only if one does. Nothing
+  // may be written if it fails.
+  absl::Status Remember(const ExecutablePlan& plan, const ExecutionDevice::Reports& checks,
+                        absl::Span<const Datum> args, const std::vector<Extent>& extents, const StateStore& states);
   bool written() const { return written_; }
-  // The contents are kept, or a device has been told to keep them.
-  bool is_kept() const { return !pieces_.empty(); }
-  bool can_put_back() const { return is_kept() && (device_->is_host() || device_->submissions() > kept_after_); }
+  // The contents are kept, or a device has been told to keep them. kIfChecked: only if a check reports something.
+  enum class Kept { kNo, kYes, kIfChecked };
+  Kept kept() const {
+    if (pieces_.empty()) return Kept::kNo;
+    return kept_if_.count > 0 ? Kept::kIfChecked : Kept::kYes;
+  }
+  // `is_checked` says that a check has reported something.
+  bool can_put_back(bool is_checked) const {
+    if (kept() == Kept::kNo || (kept() == Kept::kIfChecked && !is_checked)) return false;
+    return device_->is_host() || device_->submissions() > kept_after_;
+  }
   absl::Status PutBack();
-  // The same on a device, if anything is reported by the work before it.
+  // The same on a device, if the work before it reports anything.
   absl::Status PutBackIf(const ExecutionDevice::Reports& reports) const;
   // Called before changes that are not put back if the call fails.
   void Commit() {
@@ -62,7 +73,8 @@ class WrittenMemory {
 
   const ExecutionDevice* device_;
   bool written_ = false;
-  int64_t kept_after_ = 0;  // submissions to the device
+  int64_t kept_after_ = 0;            // submissions to the device
+  ExecutionDevice::Reports kept_if_;  // the device keeps the contents if any of these is not 0; none: it does
   std::vector<Piece> pieces_;
   std::vector<char> bytes_;             // on the host
   std::shared_ptr<Storage> on_device_;  // the same on another device

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -398,10 +399,57 @@ TEST(CudaTest, DataRefuseAStartedCallWhileTheNextOneIsGiven) {
   }
 }
 
-// f(x, i): x += 1; refused unless all of i, the elements [0, 3) of a tensor in steps of 2, are in [-4, 4)
-std::string AddWithIndices() {
+// More than the host would save.
+constexpr int64_t kMany = 40000;
+
+// f(x): x += 1; then the data refuse the call
+std::string AddManyAndFail() {
   HandBundle b;
-  const int n = b.Const(4), three = b.Const(3), two = b.Const(2);
+  const int n = b.Const(kMany);
+  b.VectorArg("x", n);
+  HandPlan p = b.Plan();
+  const int x = p.Vector(p.ArgSlot(0), n);
+  p.Launch(kAddOne, n, x, x);
+  p.Launch(kFail, n, x, x);
+  p.raw().written_args = {0};
+  p.raw().may_refuse_late = true;
+  return b.Pack();
+}
+
+std::vector<float> Ascending(int64_t count, float first) {
+  std::vector<float> out(static_cast<size_t>(count));
+  std::iota(out.begin(), out.end(), first);
+  return out;
+}
+
+TEST(CudaTest, ACallThatItsDataRefuseLeavesMuchMemoryAsItWas) {
+  auto instance = InstanceOf(AddManyAndFail());
+  const std::vector<float> before = Ascending(kMany, 1);
+  const Tensor x = OnDevice(before);
+  // From the second call on it is a graph.
+  for (int call = 1; call <= 3; ++call) {
+    auto started = instance->Start({x});
+    ASSERT_TRUE(started.ok()) << started.status();
+    EXPECT_EQ(instance->last_call().device_waits, 0);
+    EXPECT_EQ(started->Wait().message(), "model.py:1: index out of range");
+    EXPECT_EQ(Values(x), before) << "call " << call;
+  }
+}
+
+TEST(CudaTest, ARefusalNamesWhatItHasWrittenWhereThereIsNoMemoryToSaveIt) {
+  auto instance = InstanceOf(AddManyAndFail());
+  const Tensor x = OnDevice(Ascending(kMany, 1));
+  GetFakeDriver().limit(GetFakeDriver().counts().bytes + 2 * kMany);
+  const absl::Status refused = instance->Run({x}).status();
+  GetFakeDriver().limit(INT64_MAX);
+  EXPECT_EQ(refused.message(), "model.py:1: index out of range (may have been written: x)");
+  EXPECT_EQ(Values(x), Ascending(kMany, 2));
+}
+
+// f(x, i): x += 1; refused unless all of i, the elements [0, 3) of a tensor in steps of 2, are in [-4, 4)
+std::string AddWithIndices(int64_t elements = 4) {
+  HandBundle b;
+  const int n = b.Const(elements), four = b.Const(4), three = b.Const(3), two = b.Const(2);
   b.VectorArg("x", n);
   b.TensorArg("i", DType::kInt64, {three}, {two});
   HandPlan p = b.Plan();
@@ -410,7 +458,7 @@ std::string AddWithIndices() {
   auto check = std::make_unique<fb::CheckT>();
   check->kind = fb::CheckKind::WrappedIndexInRange;
   check->a = i;
-  check->b = n;
+  check->b = four;
   check->source = "model.py:7";
   p.raw().prologue_checks.push_back(std::move(check));
   p.Launch(kAddOne, n, x, x);
@@ -437,6 +485,50 @@ TEST(CudaTest, IndicesAreCheckedOnTheDeviceWithoutAWait) {
     added += in_range ? 1 : 0;
     EXPECT_THAT(Values(x), ElementsAre(1 + added, 2 + added, 3 + added, 4 + added));
   }
+}
+
+Tensor IndicesOnDevice(int64_t first) {
+  Tensor all = Tensor::Empty(DType::kInt64, {5});
+  std::fill_n(reinterpret_cast<int64_t*>(all.data()), 5, 0);
+  reinterpret_cast<int64_t*>(all.data())[0] = first;
+  return all.CopyTo(Device::Cuda(0))->View({{3}, {2}, 0});
+}
+
+TEST(CudaTest, MuchMemoryIsCopiedOnlyIfAnIndexRefusesTheCall) {
+  auto instance = InstanceOf(AddWithIndices(kMany));
+  const Tensor x = OnDevice(Ascending(kMany, 0)), good = IndicesOnDevice(3), bad = IndicesOnDevice(4);
+  float added = 0;
+  for (const Tensor& i : {good, bad, good, good, bad}) {
+    const int64_t moved = GetFakeDriver().counts().moved;
+    auto started = instance->Start({x, i});
+    ASSERT_TRUE(started.ok()) << started.status();
+    EXPECT_EQ(instance->last_call().device_waits, 0);
+    const bool refused = i.address() == bad.address();
+    EXPECT_EQ(started->Wait().message(), refused ? "model.py:7: index out of range" : "");
+    added += refused ? 0 : 1;
+    EXPECT_EQ(Values(x), Ascending(kMany, added));
+    EXPECT_EQ(GetFakeDriver().counts().moved - moved, refused ? 2 * kMany * int64_t{sizeof(float)} : 0);
+  }
+}
+
+// The device cannot put back contents that it has not copied.
+TEST(CudaTest, AFailureOfTheDriverAfterAGoodIndexLeavesMuchMemoryIntactOrNamed) {
+  const std::string bundle = AddWithIndices(kMany);
+  const FakeDriver& driver = GetFakeDriver();
+  int failures = 0;
+  for (int64_t call = 0; call < 60; ++call) {
+    auto instance = InstanceOf(bundle);
+    const Tensor x = OnDevice(Ascending(kMany, 0)), i = IndicesOnDevice(3);
+    driver.fail(call, /*CUDA_ERROR_INVALID_VALUE*/ 1);
+    const absl::Status status = instance->Run({x, i}).status();
+    driver.fail(-1, 0);
+    if (status.ok()) continue;
+    ++failures;
+    const std::vector<float> values = Values(x);
+    const bool named = status.message().find("may have been written: x") != absl::string_view::npos;
+    EXPECT_TRUE(values == Ascending(kMany, 0) || (named && values == Ascending(kMany, 1))) << call << ": " << status;
+  }
+  EXPECT_GT(failures, 5);
 }
 
 TEST(CudaTest, FromTheSecondCallOnAPlanIsOneGraphAndNothingWaits) {

@@ -240,6 +240,19 @@ void RunGraph(const std::vector<KernelGraph::Node>& nodes, std::mt19937_64& rand
   }
 }
 
+std::atomic<int64_t> moved = 0;
+
+void RunMove(void*, int, const int64_t* words, int64_t, int64_t, int64_t*, void*) {
+  moved += words[2];
+  cuda::functions::Move(reinterpret_cast<const cuda::functions::Int*>(words), 0, 1);
+}
+void RunPutBack(void*, int, const int64_t* words, int64_t, int64_t, int64_t*, void*) {
+  const auto* const reports = reinterpret_cast<const int64_t*>(words[3]);
+  bool refused = false;
+  for (int64_t k = 0; k < words[4]; ++k) refused |= reports[k * words[5]] != 0;
+  if (refused) moved += words[2];
+  cuda::functions::PutBack(reinterpret_cast<const cuda::functions::Int*>(words), 0, 1);
+}
 // Runs a function of the runtime as the only thread of its grid.
 template <void (*function)(const cuda::functions::Int*, cuda::functions::Int, cuda::functions::Int)>
 void RunFunction(void*, int, const int64_t* words, int64_t, int64_t, int64_t*, void*) {
@@ -253,11 +266,10 @@ void RunIndexCheck(void*, int, const int64_t* words, int64_t, int64_t, int64_t* 
 // All that the driver has. It lives as long as the process.
 struct State {
   State() {
-    kernels["smelt_move"] = {cuda::functions::kMoveWords, true, 256, RunFunction<cuda::functions::Move>, nullptr};
+    kernels["smelt_move"] = {cuda::functions::kMoveWords, true, 256, RunMove, nullptr};
     kernels["smelt_zero"] = {cuda::functions::kZeroWords, true, 256, RunFunction<cuda::functions::Zero>, nullptr};
     kernels["smelt_copy"] = {cuda::functions::kCopyWords, true, 256, RunFunction<cuda::functions::Copy>, nullptr};
-    kernels["smelt_put_back"] = {cuda::functions::kPutBackWords, true, 256, RunFunction<cuda::functions::PutBack>,
-                                 nullptr};
+    kernels["smelt_put_back"] = {cuda::functions::kPutBackWords, true, 256, RunPutBack, nullptr};
     kernels["smelt_check_indices"] = {cuda::functions::kCheckIndexWords, true, 256, RunIndexCheck, nullptr};
   }
 
@@ -795,9 +807,14 @@ SMELT_EXPORT Counts fake_cuda_counts() {
   for (Worker* w : streams) w->Wait();
   const int64_t bytes = Get().memory.used();
   const std::lock_guard<std::mutex> lock(Get().mutex);
-  return {
-      Get().calls,         bytes,      static_cast<int64_t>(Get().modules.size()), Get().launches, Get().graph_launches,
-      Get().graph_updates, Get().waits};
+  return {Get().calls,
+          bytes,
+          static_cast<int64_t>(Get().modules.size()),
+          Get().launches,
+          Get().graph_launches,
+          Get().graph_updates,
+          Get().waits,
+          moved};
 }
 
 }  // extern "C"
