@@ -6,6 +6,8 @@
 //              call libdevice's functions of float64, give the host's bits
 #include "smelt/codegen/cuda_library.h"
 
+#include <algorithm>
+#include <initializer_list>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -232,10 +234,15 @@ absl::StatusOr<std::unique_ptr<llvm::Module>> LowerLibraryKernel(llvm::LLVMConte
   if (base == kTensorAttentionKernel && capability < 80) {
     return absl::UnimplementedError(absl::StrCat(kernel.Entry(), " needs tensor cores of compute capability 8.0"));
   }
-  if (base == kOrderMergeKernel || base == kOrderTakeKernel || base == kRunsKernel || base == kBincountKernel) {
+  const auto is_one_of = [&](std::initializer_list<const char*> bases) {
+    return std::find(bases.begin(), bases.end(), base) != bases.end();
+  };
+  const bool is_choice = is_one_of(
+      {kNonzeroKernel, kWideNonzeroKernel, kMaskedSelectKernel, kWideMaskedSelectKernel, kRunsKernel, kWideRunsKernel});
+  if (is_choice || is_one_of({kOrderMergeKernel, kOrderTakeKernel, kBincountKernel})) {
     for (int stage = 0; stage < static_cast<int>(kernel.Launch().stages.size()); ++stage) {
-      CudaLibraryFunction f(*module, kernel, stage == 0 ? kernel.Entry() : kernel.SecondEntry());
-      EmitLongOrder(f, kernel, stage);
+      CudaLibraryFunction f(*module, kernel, kernel.StageEntry(stage));
+      is_choice ? EmitChoice(f, kernel, stage) : EmitLongOrder(f, kernel, stage);
       f.b().CreateRetVoid();
     }
     return module;
@@ -243,8 +250,7 @@ absl::StatusOr<std::unique_ptr<llvm::Module>> LowerLibraryKernel(llvm::LLVMConte
   CudaLibraryFunction f(*module, kernel, kernel.Entry());
   if (base == kAttentionKernel || base == kTensorAttentionKernel) {
     EmitAttention(f, kernel);
-  } else if (base == kOrderKernel || base == kOrderPiecesKernel || base == kSearchKernel || base == kNonzeroKernel ||
-             base == kMaskedSelectKernel) {
+  } else if (is_one_of({kOrderKernel, kOrderPiecesKernel, kSearchKernel})) {
     EmitOrder(f, kernel);
   } else {
     EmitRandom(f, base, kernel.types[0]);

@@ -61,7 +61,7 @@ class CudaLibraryFunction {
 
 // Attention, cuda_attention.cc.
 void EmitAttention(CudaLibraryFunction& f, const LibraryKernel& kernel);
-// Orders, searches and choices, cuda_order.cc.
+// Orders and searches, cuda_order.cc.
 void EmitOrder(CudaLibraryFunction& f, const LibraryKernel& kernel);
 // Products and convolutions, cuda_product.cc.
 void EmitProduct(llvm::Module& module, const LibraryKernel& kernel, int capability);

@@ -1,11 +1,10 @@
-// Orders of lines that are longer than a block's memory, and what is counted of them, on CUDA.
+// Orders of lines that are longer than a block's memory, and counts of elements, on CUDA.
 //
 //   order_merge   merges sorted runs in twos: each thread moves one pair, to its place in its own run plus the number of
 //                 pairs of the other run that come before it, found by halving: log2(run) loads, one after the other. A
 //                 line of n elements takes log2(n / 2,048) launches, each of which reads and writes all pairs once
 //   order_take    each thread takes one result into room of the caller, and a second launch stores it. The number of
 //                 numbers before the first NaN, for medians, is found by halving
-//   runs          one block takes 256 elements at a time: a scan in shared memory numbers the runs that begin there
 //   bincount      each thread adds 1 to the bin of an element, by an atomic addition. Additions of integers give the
 //                 same sum in any order
 #include <functional>
@@ -107,91 +106,6 @@ class LongOrderEmitter {
     });
   }
 
-  void EmitRuns() {
-    using R = runs_words::Word;
-    Type* const i64 = b_.getInt64Ty();
-    const auto element = [&](const Term& place) {
-      return f_.Address(f_.Arg(R::kIn), type_, place * f_.Arg(R::kIn + 1));
-    };
-    Value* const length = f_.Arg(R::kLength);
-    Value* const is_sorted = f_.Emit(Term(f_.Arg(R::kKeys)) != 0);
-    const auto place_of = [&](Value* i) {
-      AllocaInst* place = g_.Variable(i64);
-      b_.CreateStore(i, place);
-      g_.If(is_sorted, [&] { b_.CreateStore(Place(R::kPlaces, i), place); });
-      return g_.Get(place);
-    };
-    const auto key_of = [&](const Term& t) {
-      Value* const i = f_.Emit(t);
-      AllocaInst* key = g_.Variable(i64);
-      g_.IfElse(
-          is_sorted, [&] { b_.CreateStore(Key(R::kKeys, i), key); },
-          [&] {
-            Value* at = element(i);
-            b_.CreateStore(KeyOf(f_, f_.Load(at, type_), type_), key);
-          });
-      return g_.Get(key);
-    };
-    f_.If(Term(g_.block()) == 0, [&] {
-      AllocaInst* const total = g_.Variable(i64);
-      b_.CreateStore(b_.getInt64(0), total);
-      f_.For(0, length, kCudaBlock, [&](Value* base) {
-        Value* const i = f_.Emit(Term(base) + g_.thread());
-        Value* const inside = f_.Emit(Term(i) < length);
-        AllocaInst* const begins = g_.Variable(i64);
-        b_.CreateStore(b_.getInt64(0), begins);
-        g_.If(inside, [&] {
-          Value* key = key_of(i);
-          Value* before = key_of(Term::Select(Term(i) == 0, 0, Term(i) - 1));
-          Value* is_first = f_.Emit(Term(i) == 0);
-          Value* begins_run = b_.CreateOr(is_first, b_.CreateICmpNE(key, before));
-          if (const uint64_t nan = NanKey(type_); nan != 0) {
-            begins_run = b_.CreateOr(begins_run, b_.CreateICmpEQ(key, b_.getInt64(nan)));
-          }
-          b_.CreateStore(b_.CreateZExt(begins_run, i64), begins);
-        });
-        Value* const begun = g_.Get(begins);
-        const auto sum_to = f_.SumOverBlock(begun);
-        Value* const before = g_.Get(total);
-        Value* const run = f_.Emit(Term(before) + sum_to(g_.thread()) - 1);
-        Value* const all = sum_to(kCudaBlock - 1);
-        f_.If(Term(inside) & (Term(run) < f_.Arg(R::kRoom)), [&] {
-          f_.If(Term(f_.Arg(R::kInverse)) != 0, [&] {
-            Value* place = place_of(i);
-            f_.Store(run, f_.Address(f_.Arg(R::kInverse), DType::kInt64, Term(place) * f_.Arg(R::kInverse + 1)),
-                     DType::kInt64);
-          });
-          f_.If(Term(begun) != 0, [&] {
-            f_.If(Term(f_.Arg(R::kBegins)) != 0, [&] { SetKey(i, R::kBegins, run); });
-            f_.If(Term(f_.Arg(R::kValues)) != 0, [&] {
-              Value* from = element(place_of(i));
-              Value* bits = b_.CreateAlignedLoad(Bits(), from, llvm::Align(static_cast<uint64_t>(ItemSize(type_))));
-              Value* to = f_.Address(f_.Arg(R::kValues), type_, Term(run) * f_.Arg(R::kValues + 1));
-              b_.CreateAlignedStore(bits, to, llvm::Align(static_cast<uint64_t>(ItemSize(type_))));
-            });
-          });
-        });
-        b_.CreateStore(f_.Emit(Term(before) + all), total);
-        g_.Barrier();
-      });
-      Value* const runs = g_.Get(total);
-      f_.If((Term(f_.Arg(R::kNumber)) != 0) & (Term(g_.thread()) == 0),
-            [&] { f_.Store(runs, f_.Address(f_.Arg(R::kNumber), DType::kInt64, 0), DType::kInt64); });
-      f_.If(Term(f_.Arg(R::kCounts)) != 0, [&] {
-        const Term stored = Term::Min(runs, f_.Arg(R::kRoom));
-        f_.For(g_.thread(), stored, kCudaBlock, [&](Value* run) {
-          Value* const has_next = f_.Emit(Term(run) + 1 < runs);
-          Value* next = Key(R::kBegins, Term::Select(has_next, Term(run) + 1, run));
-          Value* end = f_.Emit(Term::Select(has_next, next, length));
-          Value* begin = Key(R::kBegins, run);
-          Value* count = f_.Emit(Term(end) - begin);
-          f_.Store(count, f_.Address(f_.Arg(R::kCounts), DType::kInt64, Term(run) * f_.Arg(R::kCounts + 1)),
-                   DType::kInt64);
-        });
-      });
-    });
-  }
-
   void EmitZeroBins() {
     using B = bincount_words::Word;
     f_.ForItems(f_.Arg(B::kBins), [&](Value* bin) {
@@ -279,8 +193,6 @@ void EmitLongOrder(CudaLibraryFunction& f, const LibraryKernel& kernel, int stag
     emitter.EmitMerge();
   } else if (kernel.base == kOrderTakeKernel) {
     stage == 0 ? emitter.EmitTake() : emitter.EmitTaken();
-  } else if (kernel.base == kRunsKernel) {
-    emitter.EmitRuns();
   } else {
     stage == 0 ? emitter.EmitZeroBins() : emitter.EmitBins();
   }

@@ -1,4 +1,4 @@
-// Orders, searches and choices of elements on CUDA.
+// Orders and searches on CUDA.
 //
 //   order         a block sorts a line of up to 2,048 elements in shared memory: pairs of a key, an unsigned number in the
 //                 values' order, and an index. A bitonic network of n log^2 n / 4 comparisons, which compares indices
@@ -7,9 +7,6 @@
 //                 may be sorted in place
 //   order_pieces  the same for each 2,048 elements of a longer line. cuda_long_order.cc merges them
 //   search        each thread finds one value by halving: log2(n) loads, one after the other
-//   nonzero,      one block takes 2,048 elements at a time: each thread counts those of its eight that are chosen, a scan
-//   masked_select in shared memory gives their places (16 barriers), and the block stores them. Elements keep their
-//                 order. It is one block: a million elements take 512 such rounds
 #include <functional>
 #include <utility>
 
@@ -326,75 +323,6 @@ void EmitSearch(CudaLibraryFunction& f, const std::vector<DType>& types) {
   });
 }
 
-// Stores what is chosen: the indices of nonzero elements, or elements where a mask holds.
-void EmitChoice(CudaLibraryFunction& f, const LibraryKernel& kernel) {
-  using W = choice_words::Word;
-  constexpr int kEach = 8;
-  const bool by_mask = kernel.base == kMaskedSelectKernel;
-  const DType flags = by_mask ? DType::kBool : kernel.types[0];
-  llvm::IRBuilder<>& b = f.b();
-  CudaFunction& g = f.f();
-  Type* const i64 = b.getInt64Ty();
-  f.If(Term(g.block()) == 0, [&] {
-    Term size = 1;
-    for (int d = 0; d < kStridedRank; ++d) size = size * f.Arg(W::kSizes + d);
-    Value* const elements = f.Emit(size);
-    AllocaInst* const total = g.Variable(i64);
-    b.CreateStore(b.getInt64(0), total);
-    f.For(0, elements, kCudaBlock * kEach, [&](Value* base) {
-      Value* const first = f.Emit(Term(base) + Term(g.thread()) * kEach);
-      std::vector<Value*> chosen;
-      Term sum = 0;
-      for (int j = 0; j < kEach; ++j) {
-        Value* inside = f.Emit(Term(first) + j < elements);
-        Value* element = f.Emit(Term::Select(inside, Term(first) + j, 0));
-        Value* at = f.Offsets(element, W::kSizes, {W::kFlags + 1})[0];
-        Value* flag = f.Load(f.Address(f.Arg(W::kFlags), flags, at), flags);
-        Value* holds = f.scalar().Cast(flag, IsHalf(flags) ? DType::kFloat32 : flags, DType::kBool);
-        Value* is_chosen = b.CreateZExt(b.CreateAnd(inside, holds), i64);
-        chosen.push_back(is_chosen);
-        sum = sum + is_chosen;
-      }
-      Value* const count = f.Emit(sum);
-      const auto sum_to = f.SumOverBlock(count);
-      Value* const before = g.Get(total);
-      Value* place = f.Emit(Term(before) + sum_to(g.thread()) - count);
-      Value* const all = sum_to(kCudaBlock - 1);
-      for (int j = 0; j < kEach; ++j) {
-        Value* const here = place;
-        f.If((Term(chosen[static_cast<size_t>(j)]) != 0) & (Term(here) < f.Arg(W::kCount)), [&] {
-          const Term to = Term(here) * f.Arg(W::kOut + 1);
-          Value* element = f.Emit(Term(first) + j);
-          if (by_mask) {
-            Value* at = f.Offsets(element, W::kSizes, {W::kFrom + 1})[0];
-            // A complex element moves as one integer.
-            const DType t = kernel.types[0];
-            Type* const bits = b.getIntNTy(static_cast<unsigned>(8 * ItemSize(t)));
-            const llvm::Align align(static_cast<uint64_t>(ItemSize(RealOf(t))));
-            Value* value = b.CreateAlignedLoad(bits, f.Address(f.Arg(W::kFrom), t, at), align);
-            b.CreateAlignedStore(value, f.Address(f.Arg(W::kOut), t, to), align);
-            return;
-          }
-          // The last dims are the tensor's.
-          Value* rest = element;
-          for (int d = kStridedRank - 1; d >= 0; --d) {
-            Value* index = f.Emit(Term(rest) % f.Arg(W::kSizes + d));
-            rest = f.Emit(Term(rest) / f.Arg(W::kSizes + d));
-            const Term dim = Term(f.Arg(W::kRank)) - (kStridedRank - d);
-            f.If(Term(-1) < dim, [&] {
-              Value* address = f.Address(f.Arg(W::kOut), DType::kInt64, to + dim * f.Arg(W::kOut + 2));
-              f.Store(index, address, DType::kInt64);
-            });
-          }
-        });
-        place = f.Emit(Term(here) + chosen[static_cast<size_t>(j)]);
-      }
-      b.CreateStore(f.Emit(Term(before) + all), total);
-      g.Barrier();
-    });
-  });
-}
-
 }  // namespace
 
 void EmitOrder(CudaLibraryFunction& f, const LibraryKernel& kernel) {
@@ -402,10 +330,8 @@ void EmitOrder(CudaLibraryFunction& f, const LibraryKernel& kernel) {
     OrderEmitter(f, kernel.types[0]).Emit();
   } else if (kernel.base == kOrderPiecesKernel) {
     OrderEmitter(f, kernel.types[0]).EmitPieces();
-  } else if (kernel.base == kSearchKernel) {
-    EmitSearch(f, kernel.types);
   } else {
-    EmitChoice(f, kernel);
+    EmitSearch(f, kernel.types);
   }
 }
 

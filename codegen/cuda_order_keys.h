@@ -29,8 +29,11 @@ void Halve(CudaLibraryFunction& f, llvm::AllocaInst* low, llvm::AllocaInst* high
 // the first ones, are no NaN. Sets the order's flag if the median is open. The words are those of an order.
 void PlaceMedian(CudaLibraryFunction& f, llvm::Value* numbers, llvm::Value* length, llvm::AllocaInst* place);
 
-// Merges and results of long lines, runs, and counts, cuda_long_order.cc. `stage` is that of LibraryKernel::Launch.
+// Each emits one function of a kernel; `stage` is that of LibraryKernel::Launch.
+// Merges and results of long lines, and counts, cuda_long_order.cc.
 void EmitLongOrder(CudaLibraryFunction& f, const LibraryKernel& kernel, int stage);
+// Choices of elements and runs, cuda_choice.cc.
+void EmitChoice(CudaLibraryFunction& f, const LibraryKernel& kernel, int stage);
 
 }  // namespace smelt
 

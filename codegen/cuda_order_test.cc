@@ -9,6 +9,7 @@
 #include <numeric>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -367,7 +368,7 @@ TEST(CudaOrderTest, ChoosesElementsInOrder) {
   using namespace choice_words;           // NOLINT
   const int64_t rows = 70, columns = 67;  // more than two rounds of the block
   std::mt19937 rng(5);
-  for (const int density : {0, 3, 10}) {
+  for (const auto& [density, wide] : {std::pair(0, false), {3, false}, {10, false}, {0, true}, {3, true}, {10, true}}) {
     LibraryMemory in(DType::kFloat32, rows * columns), mask(DType::kBool, rows * columns);
     std::vector<int64_t> chosen;
     for (int64_t i = 0; i < rows * columns; ++i) {
@@ -390,11 +391,11 @@ TEST(CudaOrderTest, ChoosesElementsInOrder) {
     words[kRank] = 2, words[kCount] = count;
     strides(kFlags, in);
     words[kOut] = places.word(), words[kOut + 1] = 2, words[kOut + 2] = 1;
-    LaunchLibraryKernel({kNonzeroKernel, {DType::kFloat32}}, 80, words, 2);
+    LaunchLibraryKernel({wide ? kWideNonzeroKernel : kNonzeroKernel, {DType::kFloat32}}, 80, words, 2);
     strides(kFlags, mask);
     strides(kFrom, in);
     words[kOut] = values.word(), words[kOut + 1] = 1;
-    LaunchLibraryKernel({kMaskedSelectKernel, {DType::kInt32}}, 80, words, 2);
+    LaunchLibraryKernel({wide ? kWideMaskedSelectKernel : kMaskedSelectKernel, {DType::kInt32}}, 80, words, 2);
     int64_t wrong = 0;
     for (int64_t k = 0; k < count; ++k) {
       const int64_t i = chosen[static_cast<size_t>(k)];
@@ -405,6 +406,60 @@ TEST(CudaOrderTest, ChoosesElementsInOrder) {
     EXPECT_EQ(wrong, 0);
     EXPECT_EQ(places.Get(2 * count), 77);
     EXPECT_EQ(values.Get(count), 77);
+  }
+}
+
+// The second stage alone: a workspace with a count for each chunk of elements, which need not exist.
+TEST(CudaOrderTest, AddsUpMoreChunksThanOneRoundTakes) {
+  using namespace choice_words;  // NOLINT
+  const int64_t chunks = 2 * kChoiceChunk + 77;
+  const LibraryKernel kernel = {kWideNonzeroKernel, {DType::kFloat32}};
+  auto emulation = CudaEmulation::CreateLibrary(kernel, 80);
+  ASSERT_TRUE(emulation.ok()) << emulation.status();
+  std::vector<int64_t> words(kEnd, 1);
+  words[kSizes] = chunks * kChoiceChunk - 5;
+  LibraryMemory counts(DType::kInt64, chunks);
+  std::vector<double> sums;
+  for (int64_t i = 0; i < chunks; ++i) {
+    counts.Set(i, static_cast<double>(i * 37 % (kChoiceChunk + 1)));
+    sums.push_back(counts.Get(i) + (i > 0 ? sums.back() : 0));
+  }
+  int64_t status[8] = {};
+  (*emulation)->LaunchStage(1, /*grid=*/2, words.data(), 0, 1, status, counts.at(0));
+  EXPECT_EQ((*emulation)->race(), "");
+  EXPECT_EQ(Contents(counts), sums);
+}
+
+TEST(CudaOrderTest, RunsOfElementsThatAllBlocksShare) {
+  // Runs reach over the ends of chunks, and NaN are runs of their own, also there.
+  const int64_t n = 2 * kChoiceChunk + 300;
+  for (const bool wide : {false, true}) {
+    LibraryMemory in(DType::kFloat32, n);
+    for (int64_t i = 0; i < n; ++i) in.Set(i, static_cast<double>(i / 500 % 3 + i / 4000));
+    for (int64_t i : {kChoiceChunk - 2, kChoiceChunk - 1, kChoiceChunk, 3}) in.Set(i, std::nan(""));
+    std::vector<double> run_of, begins_at, lengths;
+    for (int64_t i = 0; i < n; ++i) {
+      if (i == 0 || !(in.Get(i) == in.Get(i - 1))) {
+        begins_at.push_back(static_cast<double>(i));
+        lengths.push_back(0);
+      }
+      run_of.push_back(static_cast<double>(begins_at.size() - 1));
+      ++lengths.back();
+    }
+    const auto runs = static_cast<int64_t>(lengths.size());
+    LibraryMemory values(DType::kFloat32, runs), inverse(DType::kInt64, n), counts(DType::kInt64, runs),
+        begins(DType::kInt64, n), number(DType::kInt64, 1);
+    const auto words = RunsWords(in, runs, &values, &inverse, &counts, &begins, &number);
+    LaunchLibraryKernel({wide ? kWideRunsKernel : kRunsKernel, {DType::kFloat32}}, 80, words, 2);
+    EXPECT_EQ(number.Get(0), static_cast<double>(runs));
+    EXPECT_EQ(Contents(inverse), run_of);
+    EXPECT_EQ(Contents(counts), lengths);
+    int64_t wrong = 0;
+    for (int64_t k = 0; k < runs; ++k) {
+      const double want = in.Get(static_cast<int64_t>(begins_at[static_cast<size_t>(k)]));
+      wrong += !(values.Get(k) == want || (std::isnan(want) && std::isnan(values.Get(k))));
+    }
+    EXPECT_EQ(wrong, 0);
   }
 }
 

@@ -56,7 +56,7 @@ class ProductEmitter {
   ProductEmitter(llvm::Module& module, const LibraryKernel& kernel, int capability, Part part)
       : c_(module.getContext()),
         part_(part),
-        f_(module, kernel, part == Part::kSum ? kernel.SecondEntry() : kernel.Entry()),
+        f_(module, kernel, kernel.StageEntry(part == Part::kSum ? 1 : 0)),
         b_(f_.b()),
         is_convolution_(kernel.base == kConvolutionKernel || kernel.base == kWideConvolutionKernel),
         in_(kernel.types[0]),

@@ -62,10 +62,13 @@ constexpr Base kBases[] = {
     {kOrderMergeKernel, long_order_words::kCount, 0, IsAny},
     {kOrderTakeKernel, long_order_words::kCount, 1, IsReal},
     {kRunsKernel, runs_words::kEnd, 1, IsReal},
+    {kWideRunsKernel, runs_words::kEnd, 1, IsReal},
     {kBincountKernel, bincount_words::kCount, 1, IsInteger},
     {kSearchKernel, search_words::kCount, 3, IsSearched},
     {kNonzeroKernel, choice_words::kEnd, 1, IsReal},
+    {kWideNonzeroKernel, choice_words::kEnd, 1, IsReal},
     {kMaskedSelectKernel, choice_words::kEnd, 1, IsSize},
+    {kWideMaskedSelectKernel, choice_words::kEnd, 1, IsSize},
 };
 
 const Base* Find(const LibraryKernel& k) {
@@ -115,13 +118,12 @@ class Collector {
 
 }  // namespace
 
-std::string LibraryKernel::Entry() const {
+std::string LibraryKernel::StageEntry(int stage) const {
   std::string out = absl::StrCat("smelt_", base);
   for (DType t : types) absl::StrAppend(&out, "_", Name(t));
-  return out;
+  constexpr const char* kSuffixes[] = {"", "_second", "_third", "_fourth"};
+  return absl::StrCat(out, kSuffixes[stage]);
 }
-
-std::string LibraryKernel::SecondEntry() const { return absl::StrCat(Entry(), "_second"); }
 
 int LibraryKernel::NumWords() const {
   const Base* b = Find(*this);
@@ -156,7 +158,7 @@ fb::CudaKernelT LibraryKernel::Launch() const {
                       fb::CudaFactor(kSlices, 1, 1)};
     out.workspace_bytes = int64_t{tile} * tile * ItemSize(ProductSum(types[0]));
     out.stages.push_back(std::move(stage));
-    stage = new_stage(SecondEntry());
+    stage = new_stage(StageEntry(1));
     stage->factors = {fb::CudaFactor(kBatch, 4, 1), fb::CudaFactor(kRows, 1, 1), fb::CudaFactor(kColumns, 1, 1)};
     stage->items_per_block = kThreads;
   } else if (base == kProductKernel || base == kWideProductKernel) {
@@ -181,7 +183,7 @@ fb::CudaKernelT LibraryKernel::Launch() const {
     stage->factors = {fb::CudaFactor(order_words::kLines, kStridedRank, 1), fb::CudaFactor(order_words::kLength, 1, 1)};
     stage->items_per_block = kThreads;
     if (base == kOrderTakeKernel) {
-      auto second = new_stage(SecondEntry());
+      auto second = new_stage(StageEntry(1));
       second->factors = {fb::CudaFactor(order_words::kLines, kStridedRank, 1),
                          fb::CudaFactor(order_words::kKeep, 1, 1)};
       second->items_per_block = kThreads;
@@ -190,10 +192,26 @@ fb::CudaKernelT LibraryKernel::Launch() const {
   } else if (base == kBincountKernel) {
     stage->factors = {fb::CudaFactor(bincount_words::kBins, 1, 1)};
     stage->items_per_block = kThreads;
-    auto second = new_stage(SecondEntry());
+    auto second = new_stage(StageEntry(1));
     second->factors = {fb::CudaFactor(bincount_words::kLength, 1, 1)};
     second->items_per_block = kThreads;
     out.stages.push_back(std::exchange(stage, std::move(second)));
+  } else if (base == kWideNonzeroKernel || base == kWideMaskedSelectKernel || base == kWideRunsKernel) {
+    // Counts of chunks; their sums, by one block; what is stored; for runs, their lengths.
+    const bool runs = base == kWideRunsKernel;
+    const std::vector<fb::CudaFactor> chunks = {runs
+                                                    ? fb::CudaFactor(runs_words::kLength, 1, kChoiceChunk)
+                                                    : fb::CudaFactor(choice_words::kSizes, kStridedRank, kChoiceChunk)};
+    out.workspace_bytes = sizeof(int64_t);
+    stage->factors = chunks;
+    out.stages.push_back(std::exchange(stage, new_stage(StageEntry(1))));
+    out.stages.push_back(std::exchange(stage, new_stage(StageEntry(2))));
+    stage->factors = chunks;
+    if (runs) {
+      out.stages.push_back(std::exchange(stage, new_stage(StageEntry(3))));
+      stage->factors = {fb::CudaFactor(runs_words::kRoom, 1, 1)};
+      stage->items_per_block = kThreads;
+    }
   } else if (base != kNonzeroKernel && base != kMaskedSelectKernel && base != kRunsKernel) {
     // An element for each thread. These words begin with the sizes.
     static_assert(int{random_words::kSizes} == 0 && int{search_words::kSizes} == 0);
@@ -256,6 +274,7 @@ std::vector<LibraryKernel> LibraryKernelsFor(absl::string_view op, absl::Span<co
   if (op == "unique" || op == "unique_count") {
     std::vector<LibraryKernel> kernels = LongOrder(*inputs[0]);
     kernels.push_back({kRunsKernel, {*inputs[0]}});
+    kernels.push_back({kWideRunsKernel, {*inputs[0]}});
     return kernels;
   }
   if (op == "bincount") return {{kBincountKernel, {*inputs[0]}}};
@@ -265,8 +284,11 @@ std::vector<LibraryKernel> LibraryKernelsFor(absl::string_view op, absl::Span<co
     const std::vector<DType> types = {*inputs[0], has_mask ? *inputs[3] : *inputs[0]};
     return {{kAttentionKernel, types}, {kTensorAttentionKernel, types}};
   }
-  if (op == "nonzero") return {{kNonzeroKernel, {*inputs[0]}}};
-  if (op == "masked_select") return {{kMaskedSelectKernel, {ElementOfSize(*inputs[0])}}};
+  if (op == "nonzero") return {{kNonzeroKernel, {*inputs[0]}}, {kWideNonzeroKernel, {*inputs[0]}}};
+  if (op == "masked_select") {
+    const DType t = ElementOfSize(*inputs[0]);
+    return {{kMaskedSelectKernel, {t}}, {kWideMaskedSelectKernel, {t}}};
+  }
   if (op == "searchsorted" && inputs.size() > 1 && inputs[1]) {
     return {{kSearchKernel, {*inputs[0], *inputs[1], *outputs[0]}}};
   }

@@ -26,9 +26,9 @@ struct LibraryKernel {
   std::string base;
   std::vector<DType> types;
 
-  std::string Entry() const;        // the name of its function
-  std::string SecondEntry() const;  // that of its second stage, for those that have one
-  int NumWords() const;             // 0 if there is no such kernel, or not for these dtypes
+  std::string Entry() const { return StageEntry(0); }  // the name of its function
+  std::string StageEntry(int stage) const;             // that of one of its stages, up to four
+  int NumWords() const;                                // 0 if there is no such kernel, or not for these dtypes
   fb::CudaKernelT Launch() const;
 };
 

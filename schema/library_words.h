@@ -118,8 +118,8 @@ enum Word {
 
 // Runs of equal elements, of which NaN has none: one element of each, the number of each element's run, the length of
 // each run, or how many there are. The elements are in the order that an order of one long line has left, or in their
-// own. Types: theirs.
-inline constexpr char kRunsKernel[] = "runs";
+// own. Types: theirs. The second form is for many elements (see kChoiceChunk).
+inline constexpr char kRunsKernel[] = "runs", kWideRunsKernel[] = "runs_wide";
 namespace runs_words {
 enum Word {
   kLength,
@@ -194,8 +194,11 @@ enum Word {
 }  // namespace attention_words
 
 // The indices of nonzero elements (type: theirs), and the elements for which a mask holds (type: that of their size, as
-// of copies), in row-major order.
-inline constexpr char kNonzeroKernel[] = "nonzero", kMaskedSelectKernel[] = "masked_select";
+// of copies), in row-major order. The second forms are for many elements: all blocks of a launch share them, in
+// chunks of kChoiceChunk, where the first forms have one block. Both give the same.
+inline constexpr char kNonzeroKernel[] = "nonzero", kWideNonzeroKernel[] = "nonzero_wide";
+inline constexpr char kMaskedSelectKernel[] = "masked_select", kWideMaskedSelectKernel[] = "masked_select_wide";
+inline constexpr int kChoiceChunk = 2048;
 namespace choice_words {
 enum Word {
   kSizes,                             // six, the last one varies fastest

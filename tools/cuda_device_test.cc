@@ -56,6 +56,7 @@ class EmulatedKernel {
     });
     return *emulation_;
   }
+  bool has_run() const { return emulation_ != nullptr; }
   // "" if it has not run.
   std::string race() const { return emulation_ == nullptr ? "" : emulation_->race(); }
 
@@ -233,9 +234,58 @@ std::vector<Case> AllCases() {
 INSTANTIATE_TEST_SUITE_P(All, CudaDeviceCaseTest, ::testing::ValuesIn(AllCases()),
                          [](const auto& info) { return info.param.name; });
 
+// Returns an instance of a graph on the device, or what is wrong with it.
+absl::StatusOr<std::unique_ptr<Instance>> InstanceOf(const std::string& name, const char* graph) {
+  SMELT_ASSIGN_OR_RETURN(const auto g, ParseModel(graph));
+  const std::string path = Scratch(name + ".smb");
+  SMELT_RETURN_IF_ERROR(CompileToFile(*g, path, Options()).status());
+  SMELT_RETURN_IF_ERROR(TurnToCuda(path));
+  SMELT_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(path, {.device = "cuda:0"}));
+  return Instance::Create(program);
+}
+
+std::vector<Tensor> OnHost(const std::vector<Datum>& results) {
+  std::vector<Tensor> out;
+  for (const Datum& r : results) {
+    auto copy = r.tensor().CopyTo(Device::Cpu());
+    SMELT_CHECK(copy.ok()) << copy.status();
+    out.push_back(*copy);
+  }
+  return out;
+}
+
+// They are more than one block takes.
+TEST(CudaDeviceTest, AllBlocksFindWhichOfManyElementsAreNotZero) {
+  auto instance = InstanceOf("nonzero_of_many", R"(graph(%x : Float(9000, strides=[1])):
+  symbol u0 in [0, 9000]
+  %places : Long(u0, 1, strides=[1, u0]) = aten::nonzero(%x)
+  return (%places)
+)");
+  ASSERT_TRUE(instance.ok()) << instance.status();
+  constexpr int64_t kLength = 9000;
+  Tensor x = Tensor::Empty(DType::kFloat32, {kLength});
+  std::vector<int64_t> places;
+  for (int64_t i = 0; i < kLength; ++i) {
+    x.data_as<float>()[i] = static_cast<float>(i * i % 101 % 13);
+    if (x.data_as<float>()[i] != 0) places.push_back(i);
+  }
+  auto on_device = x.CopyTo(Device::Cuda(0));
+  ASSERT_TRUE(on_device.ok()) << on_device.status();
+  auto results = (*instance)->Run({Datum(*on_device)});
+  ASSERT_TRUE(results.ok()) << results.status();
+  EXPECT_EQ((*instance)->last_call().host_steps, 0);
+  const std::vector<Tensor> out = OnHost(*results);
+  ASSERT_EQ(out[0].NumElements(), static_cast<int64_t>(places.size()));
+  EXPECT_TRUE(std::equal(places.begin(), places.end(), out[0].data_as<int64_t>()));
+  const auto& kernel = Emulations()["smelt_nonzero_wide_float32"];
+  ASSERT_NE(kernel, nullptr);
+  EXPECT_TRUE(kernel->has_run());
+  EXPECT_EQ(kernel->race(), "");
+}
+
 // A line is longer than what a block of the GPU holds.
 TEST(CudaDeviceTest, OrdersOfLongLinesNeedNoStepOnTheHost) {
-  auto g = ParseModel(R"(graph(%x : Float(2, 2100, strides=[2100, 1])):
+  auto instance = InstanceOf("long_lines", R"(graph(%x : Float(2, 2100, strides=[2100, 1])):
   %one : int = prim::Constant[value=1]()
   %no : bool = prim::Constant[value=0]()
   %yes : bool = prim::Constant[value=1]()
@@ -243,15 +293,6 @@ TEST(CudaDeviceTest, OrdersOfLongLinesNeedNoStepOnTheHost) {
   %m : Tensor, %at : Tensor = aten::median.dim(%x, %one, %no)
   return (%v, %i, %m, %at)
 )");
-  ASSERT_TRUE(g.ok()) << g.status();
-  const std::string path = Scratch("long_lines.smb");
-  const auto compiled = CompileToFile(**g, path, Options());
-  ASSERT_TRUE(compiled.ok()) << compiled.status();
-  const absl::Status turned = TurnToCuda(path);
-  ASSERT_TRUE(turned.ok()) << turned;
-  auto program = Program::Load(path, {.device = "cuda:0"});
-  ASSERT_TRUE(program.ok()) << program.status();
-  auto instance = Instance::Create(*program);
   ASSERT_TRUE(instance.ok()) << instance.status();
   constexpr int64_t kLines = 2, kLength = 2100;
   Tensor x = Tensor::Empty(DType::kFloat32, {kLines, kLength});
@@ -263,12 +304,7 @@ TEST(CudaDeviceTest, OrdersOfLongLinesNeedNoStepOnTheHost) {
     auto results = (*instance)->Run({Datum(*on_device)});
     ASSERT_TRUE(results.ok()) << results.status();
     EXPECT_EQ((*instance)->last_call().host_steps, 0);
-    std::vector<Tensor> out;
-    for (const Datum& r : *results) {
-      auto copy = r.tensor().CopyTo(Device::Cpu());
-      ASSERT_TRUE(copy.ok()) << copy.status();
-      out.push_back(*copy);
-    }
+    const std::vector<Tensor> out = OnHost(*results);
     int64_t wrong = 0;
     for (int64_t line = 0; line < kLines; ++line) {
       const float* const elements = x.data_as<float>() + line * kLength;

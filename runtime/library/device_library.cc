@@ -33,6 +33,9 @@ bool ArePlenty(int64_t batches, int64_t rows, int64_t columns) {
   return rows >= kTile && columns >= kTile && (rows / kTile) * (columns / kTile) >= (kEnough + batches - 1) / batches;
 }
 
+// One block chooses among so many elements in less time than several launches take.
+constexpr int64_t kMostOfOneBlock = 4 * int64_t{kChoiceChunk};
+
 // Places of elements of a line are numbers of 32 bits.
 constexpr int64_t kMostPlaces = int64_t{1} << 31;
 
@@ -416,6 +419,10 @@ absl::StatusOr<bool> DeviceLibrary::Runs(const LibraryRequest& r, DeviceOp* op) 
     op->operands_.push_back({kCounts, 2, true, launch});
     words[kCounts + 1] = counts.strides[0];
   }
+  if (n > kMostOfOneBlock) {
+    SMELT_ASSIGN_OR_RETURN(const bool found, Use({kWideRunsKernel, {in.dtype}}, words, op));
+    if (found) return true;
+  }
   return Use({kRunsKernel, {in.dtype}}, words, op);
 }
 
@@ -479,8 +486,13 @@ absl::StatusOr<bool> DeviceLibrary::Choose(const LibraryRequest& r, DeviceOp* op
   SetLast(&words, kFrom + 1, kStridedRank, in.strides, 0);
   words[kOut + 1] = out.strides[0], words[kOut + 2] = by_mask ? 0 : out.strides[1];
   words[kRank] = rank, words[kCount] = out.sizes[0];
-  if (by_mask) return Use({kMaskedSelectKernel, {ElementOfSize(in.dtype)}}, words, op);
-  return Use({kNonzeroKernel, {in.dtype}}, words, op);
+  const std::vector<DType> types = {by_mask ? ElementOfSize(in.dtype) : in.dtype};
+  if (in.NumElements() > kMostOfOneBlock) {
+    SMELT_ASSIGN_OR_RETURN(const bool found,
+                           Use({by_mask ? kWideMaskedSelectKernel : kWideNonzeroKernel, types}, words, op));
+    if (found) return true;
+  }
+  return Use({by_mask ? kMaskedSelectKernel : kNonzeroKernel, types}, words, op);
 }
 
 absl::StatusOr<std::unique_ptr<DeviceOp>> DeviceLibrary::PrepareFill(fb::RandomKind kind, DType t,

@@ -166,6 +166,26 @@ TEST(DeviceLibraryTest, MergesThePiecesOfALongLine) {
   EXPECT_EQ(std::abs(words[0][kPlaces] - words[0][kOtherPlaces]), 40000);
 }
 
+TEST(DeviceLibraryTest, AllBlocksChooseAmongManyElementsIfTheImageHasSuchAKernel) {
+  const auto kernel = [](int64_t n, std::vector<std::string> entries) {
+    const Image image(std::move(entries));
+    const OperandShape in = {.present = true, .dtype = DType::kFloat32, .sizes = {n}, .strides = {1}};
+    const OperandShape out = {.present = true, .dtype = DType::kInt64, .sizes = {n, 1}, .strides = {1, 1}};
+    auto op = DeviceLibrary(&image).Prepare(
+        {.op = "nonzero", .inputs = {in}, .outputs = {out}, .ints = {}, .floats = {}, .strings = {}});
+    EXPECT_TRUE(op.ok()) << op.status();
+    const Recorder device(choice_words::kEnd);
+    char* const addresses[] = {nullptr};
+    EXPECT_TRUE((*op)->Run(device, addresses, addresses, nullptr).value_or(false));
+    return image.lookups().back();
+  };
+  const std::string one = "smelt_nonzero_float32", wide = "smelt_nonzero_wide_float32";
+  EXPECT_EQ(kernel(4 * kChoiceChunk, {one, wide}), one);
+  EXPECT_EQ(kernel(4 * kChoiceChunk + 1, {one, wide}), wide);
+  // An earlier version has compiled the bundle.
+  EXPECT_EQ(kernel(4 * kChoiceChunk + 1, {one}), one);
+}
+
 TEST(DeviceLibraryTest, LeavesTheStepToTheHostWhereTheImageHasNoKernel) {
   const Image image({});
   auto op = DeviceLibrary(&image).Prepare(Matmul(2, 3, 4));
