@@ -79,6 +79,8 @@ struct BoundPlan {
   std::vector<Launch> launches;                                // by step
   std::vector<std::shared_ptr<const PreparedOp>> library_ops;  // by step; null: prepared when it runs
   std::vector<std::unique_ptr<DeviceOp>> device_ops;           // the same, of library calls and draws on a device
+  std::vector<int8_t>
+      choices;  // by step: a device takes the condition that it reads and the next step itself; -1: unknown
   // By slot: the address of its memory at the last patch of the words, and the bytes that its views reach.
   std::vector<char*> patched;
   std::vector<int64_t> low, high;
@@ -189,6 +191,16 @@ class Executor : public Instance {
   // Returns whether a check of the prologue has reported something.
   static bool HasFailedCheck(const ExecutablePlan& plan, const int64_t* words);
   class DeviceCall;
+  // Returns whether a device decides without the host: a condition at `index` + 1 of a block, which is read at `index`,
+  // or a loop at `index`.
+  bool IsChoiceOnDevice(int block, int index);
+  bool IsPredicateOnDevice(const fb::StepT& step, int predicate) const;
+  bool CanRunInChoice(int block, size_t end = SIZE_MAX) const;
+  // Gives both sides of such a condition, or such a loop, to the device.
+  absl::Status ChooseOnDevice(int block, int index);
+  absl::Status LoopOnDevice(const fb::WhileT& w);
+  absl::StatusOr<ExecutionDevice::Predicate> PredicateOf(const fb::StepT& step);
+  absl::Status RememberBeforeAll(int block);
   absl::Status RunLibraryOnHost(const PreparedOp& op, const fb::LibraryCallT& l);
   // Returns the elements of a view for the host to read: in their place, or a copy in `bytes`.
   absl::StatusOr<StridedSpan> ReadOnHost(int view, std::vector<char>* bytes);
@@ -196,7 +208,7 @@ class Executor : public Instance {
   absl::Status WriteBack(int view, std::vector<char>* bytes);
 
   // --- steps.cc ---
-  absl::Status RunBlock(int block);
+  absl::Status RunBlock(int block, size_t end = SIZE_MAX);  // its steps before number `end`
   absl::Status RunStep(int block, int index);
   absl::Status RunTimed(int block, int index);
   // Computes the parts of a launch that are known only now: its words and its number of tiles.

@@ -138,6 +138,148 @@ absl::Status Executor::CheckIndicesOnDevice() {
   return absl::OkStatus();
 }
 
+namespace {
+
+// Returns how many steps and results of a plan read or set a register.
+int UsesOfRegister(const fb::PlanT& plan, int r) {
+  int uses = 0;
+  const auto count = [&](int used) { uses += used == r ? 1 : 0; };
+  for (const auto& block : plan.blocks) {
+    for (const auto& step : block->steps) {
+      if (const auto* l = step->step.AsLaunch()) {
+        for (const fb::Word& w : l->words) count(w.kind() == fb::WordKind::DataScalar ? w.a() : -1);
+      } else if (const auto* c = step->step.AsCheck()) {
+        count(c->kind == fb::CheckKind::DataTrue ? c->a : -1);
+      } else if (const auto* read = step->step.AsReadScalar()) {
+        count(read->register_);
+      } else if (const auto* f = step->step.AsIf()) {
+        count(f->predicate);
+      } else if (const auto* w = step->step.AsWhile()) {
+        count(w->predicate), count(w->counter);
+      } else if (const auto* random = step->step.AsRandom()) {
+        count(random->p0_register), count(random->p1_register);
+      } else if (const auto* set = step->step.AsSetRegister()) {
+        count(set->register_);
+      } else if (const auto* number = step->step.AsComputeNumber()) {
+        count(number->register_);
+        for (int input : number->inputs) count(input);
+      }
+    }
+  }
+  for (const auto& o : plan.convention->outputs->outputs) {
+    count(o->kind == fb::OutputKind::Scalar && o->expr < 0 ? o->index : -1);
+  }
+  return uses;
+}
+
+}  // namespace
+
+bool Executor::CanRunInChoice(int block, size_t end) const {
+  if (block < 0) return true;
+  const auto& steps = plan_->plan->blocks[block]->steps;
+  for (size_t i = 0; i < std::min(steps.size(), end); ++i) {
+    const int number = plan_->steps.first[block] + static_cast<int>(i);
+    if (const auto* l = steps[i]->step.AsLaunch()) {
+      if (bound_->launches[number].slow || !program_->image()->PassesWordsByValue(l->kernel)) return false;
+    } else if (const auto* c = steps[i]->step.AsCopy()) {
+      if (plan_->memory.view_late[c->src] || plan_->memory.view_late[c->dst]) return false;
+    } else if (steps[i]->step.AsLibraryCall() != nullptr) {
+      const DeviceOp* op = bound_->device_ops[number].get();
+      if (op == nullptr || !op->needs_no_host()) return false;
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+// The register is read nowhere else, so the host need not know it.
+bool Executor::IsPredicateOnDevice(const fb::StepT& step, int predicate) const {
+  const fb::ReadScalarT* read = step.step.AsReadScalar();
+  if (read == nullptr || read->symbol >= 0 || read->register_ != predicate || plan_->memory.view_late[read->view])
+    return false;
+  const DType t = static_cast<DType>(plan_->plan->views[read->view]->dtype);
+  return (IsIntegral(t) || t == DType::kBool) && UsesOfRegister(*plan_->plan, predicate) == 2;
+}
+
+bool Executor::IsChoiceOnDevice(int block, int index) {
+  const auto& steps = plan_->plan->blocks[block]->steps;
+  const fb::WhileT* w = steps[index]->step.AsWhile();
+  const fb::IfT* f = nullptr;
+  if (steps[index]->step.AsReadScalar() != nullptr && static_cast<size_t>(index) + 1 < steps.size())
+    f = steps[index + 1]->step.AsIf();
+  // Steps are timed one by one.
+  if ((f == nullptr && w == nullptr) || !step_times_.empty() || !memory_->device->CanChoose()) return false;
+  bound_->choices.resize(plan_->steps.count, -1);
+  int8_t& choice = bound_->choices[plan_->steps.first[block] + index];
+  if (choice >= 0) return choice == 1;
+  if (f != nullptr) {
+    choice = IsPredicateOnDevice(*steps[index], f->predicate) && CanRunInChoice(f->then_block) &&
+             CanRunInChoice(f->else_block);
+  } else {
+    choice = 0;
+    if (w->max_trips >= 0 || w->counter >= 0 || w->cond_block < 0 || w->body_block < 0) return false;
+    const auto& condition = plan_->plan->blocks[w->cond_block]->steps;
+    choice = !condition.empty() && IsPredicateOnDevice(*condition.back(), w->predicate) &&
+             CanRunInChoice(w->cond_block, condition.size() - 1) && CanRunInChoice(w->body_block);
+  }
+  return choice == 1;
+}
+
+absl::StatusOr<ExecutionDevice::Predicate> Executor::PredicateOf(const fb::StepT& step) {
+  const int view = step.step.AsReadScalar()->view;
+  SMELT_RETURN_IF_ERROR(StateError(UseView(view), step.source));
+  if (bound_->views[view].elements < 1) return absl::InternalError("a scalar is read from an empty view");
+  return ExecutionDevice::Predicate{Address(view), ItemSize(static_cast<DType>(plan_->plan->views[view]->dtype)), {}};
+}
+
+absl::Status Executor::RememberBeforeAll(int block) {
+  if (block < 0) return absl::OkStatus();
+  for (size_t i = 0; i < plan_->plan->blocks[block]->steps.size(); ++i) {
+    SMELT_RETURN_IF_ERROR(RememberBefore(plan_->steps.first[block] + static_cast<int>(i)));
+  }
+  return absl::OkStatus();
+}
+
+// Contents that a part of a choice overwrites are kept before the choice.
+absl::Status Executor::ChooseOnDevice(int block, int index) {
+  const auto& steps = plan_->plan->blocks[block]->steps;
+  if (const fb::WhileT* w = steps[index]->step.AsWhile()) return LoopOnDevice(*w);
+  const fb::IfT& f = *steps[index + 1]->step.AsIf();
+  SMELT_ASSIGN_OR_RETURN(const ExecutionDevice::Predicate predicate, PredicateOf(*steps[index]));
+  SMELT_RETURN_IF_ERROR(RememberBeforeAll(f.then_block));
+  SMELT_RETURN_IF_ERROR(RememberBeforeAll(f.else_block));
+  const ExecutionDevice& device = *memory_->device;
+  bool whole = false;
+  const absl::Cleanup end = [&] { device.EndChoice(whole); };
+  SMELT_RETURN_IF_ERROR(StateError(device.BeginChoice(predicate), steps[index]->source));
+  if (f.then_block >= 0) SMELT_RETURN_IF_ERROR(RunBlock(f.then_block));
+  device.Otherwise();
+  if (f.else_block >= 0) SMELT_RETURN_IF_ERROR(RunBlock(f.else_block));
+  whole = true;
+  return absl::OkStatus();
+}
+
+absl::Status Executor::LoopOnDevice(const fb::WhileT& w) {
+  const auto& condition = plan_->plan->blocks[w.cond_block]->steps;
+  const fb::StepT& read = *condition.back();
+  SMELT_ASSIGN_OR_RETURN(ExecutionDevice::Predicate predicate, PredicateOf(read));
+  // A predicate that depends on what a kernel has refused may be true for ever.
+  predicate.reports = Reports();
+  SMELT_RETURN_IF_ERROR(RememberBeforeAll(w.cond_block));
+  SMELT_RETURN_IF_ERROR(RememberBeforeAll(w.body_block));
+  const ExecutionDevice& device = *memory_->device;
+  SMELT_RETURN_IF_ERROR(RunBlock(w.cond_block, condition.size() - 1));
+  bool whole = false;
+  const absl::Cleanup end = [&] { device.EndChoice(whole); };
+  SMELT_RETURN_IF_ERROR(StateError(device.BeginLoop(predicate), read.source));
+  SMELT_RETURN_IF_ERROR(RunBlock(w.body_block));
+  SMELT_RETURN_IF_ERROR(RunBlock(w.cond_block, condition.size() - 1));
+  SMELT_RETURN_IF_ERROR(StateError(device.EndLoop(predicate), read.source));
+  whole = true;
+  return absl::OkStatus();
+}
+
 absl::Status Executor::RunPlanOnDevice(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
   absl::Status status = CatchOutOfMemory([&]() -> absl::Status {
     SMELT_RETURN_IF_ERROR(ClearStatusWords());

@@ -74,15 +74,20 @@ absl::Status Executor::UseView(int v) {
                    " does not lie in ", SlotName(def.slot)));
 }
 
-absl::Status Executor::RunBlock(int block) {
+absl::Status Executor::RunBlock(int block, size_t end) {
   const auto& steps = plan_->plan->blocks[block]->steps;
-  for (size_t i = 0; i < steps.size(); ++i) {
+  for (size_t i = 0; i < std::min(steps.size(), end); ++i) {
     const int step = static_cast<int>(i);
     const fb::LibraryCallT* call = steps[i]->step.AsLibraryCall();
     // When steps are timed, each runs on its own.
     if (call != nullptr && call->epilogue && step_times_.empty() && memory_->on_host) {
       SMELT_RETURN_IF_ERROR(RunWithEpilogue(block, step));
       ++i;
+      continue;
+    }
+    if (!memory_->on_host && IsChoiceOnDevice(block, step)) {
+      SMELT_RETURN_IF_ERROR(ChooseOnDevice(block, step));
+      if (steps[i]->step.AsWhile() == nullptr) ++i;
       continue;
     }
     absl::Status s = step_times_.empty() ? RunStep(block, step) : RunTimed(block, step);

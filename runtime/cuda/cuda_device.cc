@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/tensor.h"
+#include "smelt/runtime/cuda/functions/choose.ptx.h"
 #include "smelt/runtime/cuda/functions/functions.h"
 #include "smelt/runtime/cuda/functions/functions.ptx.h"
 #include "smelt/runtime/cuda/launch_graphs.h"
@@ -70,6 +72,8 @@ class Image final : public KernelImage {
     found_.emplace_back();
     return it->second = static_cast<int>(kernels_.size()) - 1;
   }
+
+  bool PassesWordsByValue(int kernel) const override { return Get(kernel).kernel.launch->words_by_value; }
 
   struct Known {
     const DeviceKernel& kernel;
@@ -140,11 +144,12 @@ enum CudaDevice::Builtin : int { kMove, kZero, kPutBack, kCopy, kCheckIndices };
 
 namespace {
 
-// The launches of the runtime's functions, in the order of CudaDevice::Builtin.
-std::vector<DeviceKernel> RuntimeKernels() {
+// The launches of the runtime's functions: in the order of CudaDevice::Builtin, and that of the one that chooses.
+const std::vector<fb::CudaKernelT>& RuntimeLaunches() {
   static const auto* const launches = [] {
     auto* out = new std::vector<fb::CudaKernelT>();
-    for (const char* name : {"smelt_move", "smelt_zero", "smelt_put_back", "smelt_copy", "smelt_check_indices"}) {
+    for (const char* name :
+         {"smelt_move", "smelt_zero", "smelt_put_back", "smelt_copy", "smelt_check_indices", "smelt_choose"}) {
       auto stage = std::make_unique<fb::CudaStageT>();
       stage->entry = name;
       stage->threads = 256;
@@ -156,10 +161,13 @@ std::vector<DeviceKernel> RuntimeKernels() {
     }
     return out;
   }();
+  return *launches;
+}
+std::vector<DeviceKernel> RuntimeKernels() {
   std::vector<DeviceKernel> kernels;
   const int words[] = {functions::kMoveWords, functions::kZeroWords, functions::kPutBackWords, functions::kCopyWords,
                        functions::kCheckIndexWords};
-  for (size_t k = 0; k < launches->size(); ++k) kernels.push_back({&(*launches)[k], words[k]});
+  for (size_t k = 0; k < std::size(words); ++k) kernels.push_back({&RuntimeLaunches()[k], words[k]});
   return kernels;
 }
 
@@ -230,6 +238,10 @@ absl::Status CudaDevice::Init(int index) {
   SMELT_RETURN_IF_ERROR(Check(driver_->cuEventCreate(&order_event_, kEventWithoutTime), "cuEventCreate"));
   const auto* ptx = reinterpret_cast<const uint8_t*>(functions::kPtx);
   SMELT_ASSIGN_OR_RETURN(functions_, Load({ptx, sizeof functions::kPtx - 1}, RuntimeKernels()));
+  if (!driver_->has_conditional_nodes()) return absl::OkStatus();
+  const auto* choose = reinterpret_cast<const uint8_t*>(functions::kChoosePtx);
+  SMELT_ASSIGN_OR_RETURN(choose_, Load({choose, sizeof functions::kChoosePtx - 1},
+                                       {{&RuntimeLaunches().back(), functions::kChooseWords}}));
   return absl::OkStatus();
 }
 
@@ -436,8 +448,49 @@ absl::Status CudaDevice::BeginCall(std::unique_ptr<LaunchGraphs>* graphs) const 
   return absl::OkStatus();
 }
 
+bool CudaDevice::CanChoose() const {
+  if (can_choose_ >= 0) return can_choose_ == 1;
+  can_choose_ = 0;
+  if (choose_ == nullptr) return false;
+  // The driver may fail to link the kernel.
+  const Scope scope(*this);
+  can_choose_ = scope.status().ok() && static_cast<const Image&>(*choose_).Find(0).ok() ? 1 : 0;
+  return can_choose_ == 1;
+}
+
+absl::Status CudaDevice::Decide(const Predicate& predicate, LaunchList::Part part, LaunchList::Part then) const {
+  const Reports& reports = predicate.reports;
+  const int64_t words[functions::kChooseWords] = {
+      0, 0, Word(predicate.at), predicate.bytes, Word(reports.first), reports.count, reports.distance};
+  KernelLaunch launch;
+  launch.image = choose_.get();
+  launch.words = words;
+  launch.tiles = 1;
+  gathered_.list.SetPart(part);
+  const absl::Status launched = Launch(launch);
+  if (launched.ok()) gathered_.list.SetPart(then);
+  return launched;
+}
+
+absl::Status CudaDevice::BeginChoice(const Predicate& predicate) const {
+  return Decide(predicate, LaunchList::kDecides, LaunchList::kIfChosen);
+}
+
+void CudaDevice::Otherwise() const { gathered_.list.SetPart(LaunchList::kIfNot); }
+
+absl::Status CudaDevice::BeginLoop(const Predicate& predicate) const {
+  return Decide(predicate, LaunchList::kDecides, LaunchList::kRepeated);
+}
+
+absl::Status CudaDevice::EndLoop(const Predicate& predicate) const {
+  return Decide(predicate, LaunchList::kDecidesAgain, LaunchList::kAlways);
+}
+
+void CudaDevice::EndChoice(bool whole) const { gathered_.list.EndChoice(whole); }
+
 absl::Status CudaDevice::Submit() const {
   if (!IsGathering()) return absl::OkStatus();
+  if (gathered_.list.is_in_choice()) return absl::InternalError("work of a choice was to be submitted on its own");
   absl::Status status;
   if (!gathered_.list.empty()) {
     const Scope scope(*this);

@@ -51,6 +51,12 @@ class CudaDevice final : public ExecutionDevice {
   absl::Status Submit() const override;
   int64_t submissions() const override { return gathered_.submissions; }
   void EndCall() const override;
+  bool CanChoose() const override;
+  absl::Status BeginChoice(const Predicate& predicate) const override;
+  void Otherwise() const override;
+  absl::Status BeginLoop(const Predicate& predicate) const override;
+  absl::Status EndLoop(const Predicate& predicate) const override;
+  void EndChoice(bool whole) const override;
   absl::Status FollowStream(uint64_t stream) const override;
   absl::Status LetStreamFollow(uint64_t stream) const override;
   absl::StatusOr<std::unique_ptr<WorkMark>> Mark(const int64_t* words, int64_t count) const override;
@@ -81,6 +87,7 @@ class CudaDevice final : public ExecutionDevice {
   const Driver& driver() const { return *driver_; }
   int multiprocessors() const { return multiprocessors_; }
   Stream stream() const { return stream_; }
+  Context context() const { return context_; }
   // Returns memory of at least so many bytes that all graphs share, since they run one after the other.
   absl::StatusOr<std::shared_ptr<void>> SharedWorkspace(int64_t bytes) const;
   void CountGraphLaunch() const { ++graph_launches_; }
@@ -105,6 +112,8 @@ class CudaDevice final : public ExecutionDevice {
   // Launches one of them.
   absl::Status Run(Builtin function, absl::Span<const int64_t> words, int64_t items, int64_t* report = nullptr) const;
   absl::StatusOr<Marker> NewMarker(int64_t count) const;
+  // Gives the call a launch that decides, and what belongs to `then` after it.
+  absl::Status Decide(const Predicate& predicate, LaunchList::Part part, LaunchList::Part then) const;
 
   const Driver* driver_ = nullptr;
   int index_ = 0, multiprocessors_ = 0, compute_capability_ = 0;
@@ -114,6 +123,8 @@ class CudaDevice final : public ExecutionDevice {
   char* staging_ = nullptr;  // pinned
   mutable std::mutex staging_mutex_;
   std::shared_ptr<const KernelImage> functions_;  // of the runtime
+  std::shared_ptr<const KernelImage> choose_;     // ... that which decides a choice; null: the driver has no choices
+  mutable int can_choose_ = -1;                   // -1: it was not tried yet
   mutable std::mutex order_mutex_;
   Event order_event_ = nullptr;
   mutable std::mutex markers_mutex_;

@@ -578,7 +578,7 @@ TEST(CudaTest, OnlyKernelsWhoseAddressesChangeAreUpdatedInAGraph) {
   EXPECT_THAT(Values(y), ElementsAre(8, 9, 10, 11));
 }
 
-// f(x): while x[0] < 6: x += 1
+// f(x): while x[0] < 6: x += 1; x += 1. A loop that counts is one for the host.
 TEST(CudaTest, AReadOfTheHostEndsASegmentAndTheRestIsInOrder) {
   HandBundle b;
   const int n = b.Const(4), one = b.Const(1);
@@ -587,9 +587,10 @@ TEST(CudaTest, AReadOfTheHostEndsASegmentAndTheRestIsInOrder) {
   const int x = p.Vector(p.ArgSlot(0), n), first = p.Vector(p.raw().views[x]->slot, one);
   const int less = p.View(p.ArenaSlot(b.Const(0), b.Const(16)), {one}, {one}, -1, DType::kBool);
   p.raw().arena_bytes = b.Const(16);
-  p.raw().num_registers = 1;
+  p.raw().num_registers = 2;
   auto* loop = p.Step<fb::WhileT>();
   loop->predicate = 0;
+  loop->counter = 1;
   loop->cond_block = 1;
   loop->body_block = 2;
   auto* compare = p.Step<fb::LaunchT>(1);

@@ -64,6 +64,14 @@ absl::Status Driver::Open() {
   field = reinterpret_cast<decltype(field)>(function);
   SMELT_CUDA_FUNCTIONS(SMELT_CUDA_LOAD)
 #undef SMELT_CUDA_LOAD
+  if (version >= kConditionalDriver) {
+#define SMELT_CUDA_TRY(field, symbol, since, parameters)                                   \
+  function = nullptr;                                                                      \
+  if (get(symbol, &function, since, kLegacyDefaultStream) != kSuccess) function = nullptr; \
+  field = reinterpret_cast<decltype(field)>(function);
+    SMELT_CUDA_NEWER_FUNCTIONS(SMELT_CUDA_TRY)
+#undef SMELT_CUDA_TRY
+  }
   const Result ready = cuInit(0);
   if (ready == kNoDevice)
     return absl::FailedPreconditionError(absl::StrCat("the CUDA driver ", name, " finds no GPU on this machine"));

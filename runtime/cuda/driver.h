@@ -117,6 +117,33 @@ struct KernelNodeParameters {
   F(cuGetErrorName, "cuGetErrorName", 6000, (Result result, const char** text))                                \
   F(cuGetErrorString, "cuGetErrorString", 6000, (Result result, const char** text))
 
+// The handle of a conditional node, and CUgraphNodeParams of one: it runs its graph once if, or again while, a kernel has
+// given the handle a value other than 0.
+using ConditionalHandle = uint64_t;
+inline constexpr int kConditionalNode = 13, kConditionIf = 0, kConditionWhile = 1;
+struct GraphNodeParameters {
+  int type = kConditionalNode;
+  int reserved0[3] = {};
+  ConditionalHandle handle = 0;
+  int condition = kConditionIf;
+  unsigned num_graphs = 1;
+  Graph* graphs = nullptr;  // that the driver makes
+  Context context = nullptr;
+  int64_t reserved1[25] = {};
+  int64_t reserved2 = 0;
+};
+struct EdgeData;
+
+// The driver of CUDA 12.4 and later has these; they are null in an older one. (It could add conditional nodes earlier, but
+// had limits for what is in them.)
+inline constexpr int kConditionalDriver = 12040;
+#define SMELT_CUDA_NEWER_FUNCTIONS(F)                                                                   \
+  F(cuGraphConditionalHandleCreate, "cuGraphConditionalHandleCreate", 12030,                            \
+    (ConditionalHandle * handle, Graph graph, Context context, unsigned default_value, unsigned flags)) \
+  F(cuGraphAddNode, "cuGraphAddNode", 12030,                                                            \
+    (GraphNode * node, Graph graph, const GraphNode* before, const EdgeData* edges, size_t num_before,  \
+     GraphNodeParameters* parameters))
+
 class Driver {
  public:
   // Opens the driver once per process. FailedPrecondition, saying what was looked for and what to do, if there is no
@@ -147,7 +174,9 @@ class Driver {
 
 #define SMELT_CUDA_DECLARE(name, symbol, version, parameters) Result(*name) parameters = nullptr;
   SMELT_CUDA_FUNCTIONS(SMELT_CUDA_DECLARE)
+  SMELT_CUDA_NEWER_FUNCTIONS(SMELT_CUDA_DECLARE)
 #undef SMELT_CUDA_DECLARE
+  bool has_conditional_nodes() const { return cuGraphAddNode != nullptr && cuGraphConditionalHandleCreate != nullptr; }
 
  private:
   Driver() = default;

@@ -66,6 +66,14 @@ template <>
 struct Ours<CUDA_KERNEL_NODE_PARAMS> {
   using Type = KernelNodeParameters;
 };
+template <>
+struct Ours<CUgraphNodeParams> {
+  using Type = GraphNodeParameters;
+};
+template <>
+struct Ours<CUgraphEdgeData> {
+  using Type = EdgeData;
+};
 template <typename R, typename... A>
 struct Ours<R(A...)> {
   using Type = typename Ours<R>::Type(typename Ours<A>::Type...);
@@ -75,6 +83,7 @@ TEST(DriverToolkitTest, FunctionsHaveTheParametersOfTheHeader) {
 #define SMELT_CUDA_SAME(field, symbol, since, parameters) \
   static_assert(std::is_same_v<Ours<decltype(::field)>::Type, std::remove_pointer_t<decltype(Driver::field)>>, symbol);
   SMELT_CUDA_FUNCTIONS(SMELT_CUDA_SAME)
+  SMELT_CUDA_NEWER_FUNCTIONS(SMELT_CUDA_SAME)
 #undef SMELT_CUDA_SAME
 }
 
@@ -107,6 +116,19 @@ TEST(DriverToolkitTest, PoolPropertiesLieAsInTheHeader) {
   EXPECT_EQ(offsetof(PoolProperties, location_id), offsetof(CUmemPoolProps, location.id));
   EXPECT_EQ(offsetof(PoolProperties, max_size), offsetof(CUmemPoolProps, maxSize));
   EXPECT_EQ(offsetof(PoolProperties, usage), offsetof(CUmemPoolProps, usage));
+}
+
+TEST(DriverToolkitTest, ParametersOfConditionalNodesLieAsInTheHeader) {
+  static_assert(sizeof(GraphNodeParameters) == sizeof(CUgraphNodeParams));
+  EXPECT_EQ(offsetof(GraphNodeParameters, handle), offsetof(CUgraphNodeParams, conditional.handle));
+  EXPECT_EQ(offsetof(GraphNodeParameters, condition), offsetof(CUgraphNodeParams, conditional.type));
+  EXPECT_EQ(offsetof(GraphNodeParameters, num_graphs), offsetof(CUgraphNodeParams, conditional.size));
+  EXPECT_EQ(offsetof(GraphNodeParameters, graphs), offsetof(CUgraphNodeParams, conditional.phGraph_out));
+  EXPECT_EQ(offsetof(GraphNodeParameters, context), offsetof(CUgraphNodeParams, conditional.ctx));
+  EXPECT_EQ(offsetof(GraphNodeParameters, reserved2), offsetof(CUgraphNodeParams, reserved2));
+  EXPECT_EQ(kConditionalNode, CU_GRAPH_NODE_TYPE_CONDITIONAL);
+  EXPECT_EQ(kConditionIf, CU_GRAPH_COND_TYPE_IF);
+  EXPECT_EQ(kConditionWhile, CU_GRAPH_COND_TYPE_WHILE);
 }
 
 TEST(DriverToolkitTest, KernelNodeParametersLieAsInTheHeader) {

@@ -34,21 +34,46 @@ KernelNodeParameters NodeParameters(const LaunchList::Item& item, void** paramet
 
 void LaunchList::Add(Function function, const char* name, const Shape& shape, absl::Span<const int64_t> words,
                      int64_t end, Address status, int64_t workspace_bytes) {
-  items_.push_back({function, name, shape, words_.size(), words.size(), end, status, workspace_bytes > 0});
+  items_.push_back({function, name, shape, words_.size(), words.size(), end, status, workspace_bytes > 0, part_,
+                    part_ == kAlways ? -1 : num_choices_ - 1});
   words_.insert(words_.end(), words.begin(), words.end());
   workspace_bytes_ = std::max(workspace_bytes_, workspace_bytes);
+}
+
+void LaunchList::SetPart(Part part) {
+  part_ = part;
+  num_choices_ += part == kDecides ? 1 : 0;
+}
+
+void LaunchList::EndChoice(bool whole) {
+  if (!whole && is_in_choice()) {
+    --num_choices_;
+    const auto first =
+        std::find_if(items_.begin(), items_.end(), [&](const Item& item) { return item.choice == num_choices_; });
+    if (first != items_.end()) words_.resize(first->first_word);
+    items_.erase(first, items_.end());
+  }
+  part_ = kAlways;
+}
+
+bool LaunchList::HasLaunches(int choice, Part part) const {
+  return std::any_of(items_.begin(), items_.end(),
+                     [&](const Item& item) { return item.choice == choice && item.part == part; });
 }
 
 void LaunchList::Clear() {
   items_.clear();
   words_.clear();
   workspace_bytes_ = 0;
+  part_ = kAlways;
+  num_choices_ = 0;
 }
 
 bool LaunchList::HasKernelsOf(const LaunchList& other) const {
   return std::equal(
-      items_.begin(), items_.end(), other.items_.begin(), other.items_.end(),
-      [](const Item& a, const Item& b) { return a.function == b.function && a.num_words == b.num_words; });
+      items_.begin(), items_.end(), other.items_.begin(), other.items_.end(), [](const Item& a, const Item& b) {
+        return a.function == b.function && a.num_words == b.num_words && a.part == b.part && a.choice == b.choice;
+      });
 }
 
 bool LaunchList::IsSame(size_t i, const LaunchList& other) const {
@@ -62,7 +87,7 @@ absl::Status LaunchEach(const CudaDevice& device, const LaunchList& list) {
   SMELT_ASSIGN_OR_RETURN(const std::shared_ptr<void> workspace, device.Allocate(list.workspace_bytes()));
   for (size_t i = 0; i < list.size(); ++i) {
     SMELT_RETURN_IF_ERROR(
-        list.WithParameters(i, AddressOf(workspace), [&](const LaunchList::Item& item, void** parameters) {
+        list.WithParameters(i, AddressOf(workspace), {}, [&](const LaunchList::Item& item, void** parameters) {
           return device.Check(
               device.driver().cuLaunchKernel(item.function, item.shape.grid, 1, 1, item.shape.threads, 1, 1,
                                              item.shape.shared_bytes, device.stream(), parameters, nullptr),
@@ -90,18 +115,26 @@ void CudaGraphs::Destroy(Variant* variant) {
   variant->exec = nullptr;
   variant->graph = nullptr;
   variant->nodes.clear();
+  variant->handles.clear();
   variant->workspace.reset();
 }
 
 absl::Status CudaGraphs::Launch(size_t segment, const LaunchList& list) {
-  if (segment >= kMostSegments || list.size() < kLeastLaunches) return LaunchEach(device_, list);
+  // Only a graph has choices.
+  const bool must_be_graph = list.num_choices() > 0;
+  if (!must_be_graph && (segment >= kMostSegments || list.size() < kLeastLaunches)) return LaunchEach(device_, list);
   if (segment >= segments_.size()) segments_.resize(segment + 1);
   std::vector<Variant>& variants = segments_[segment];
-  const auto found =
+  auto found =
       std::find_if(variants.begin(), variants.end(), [&](const Variant& v) { return list.HasKernelsOf(v.list); });
   if (found == variants.end()) {
-    if (variants.size() < kMostVariants) variants.emplace_back().list = list;
-    return LaunchEach(device_, list);
+    if (variants.size() < kMostVariants) {
+      variants.emplace_back().list = list;
+    } else if (must_be_graph) {
+      Destroy(&variants.back());
+    }
+    if (!must_be_graph) return LaunchEach(device_, list);
+    found = variants.end() - 1;
   }
   absl::Status status = found->exec == nullptr ? Build(list, &*found) : Update(list, &*found);
   if (!status.ok()) {
@@ -117,19 +150,64 @@ absl::Status CudaGraphs::Build(const LaunchList& list, Variant* variant) {
   const Driver& driver = device_.driver();
   SMELT_ASSIGN_OR_RETURN(variant->workspace, device_.SharedWorkspace(list.workspace_bytes()));
   SMELT_RETURN_IF_ERROR(device_.Check(driver.cuGraphCreate(&variant->graph, 0), "making a graph"));
+  Chain whole = {variant->graph}, sides[2];
   for (size_t i = 0; i < list.size(); ++i) {
-    const GraphNode* const before = variant->nodes.empty() ? nullptr : &variant->nodes.back();
-    GraphNode node = nullptr;
+    const LaunchList::Item& item = list.item(i);
+    if (item.part == LaunchList::kDecides) SMELT_RETURN_IF_ERROR(AddHandles(list, item.choice, variant));
+    const bool in_choice = item.part != LaunchList::kAlways && item.part != LaunchList::kDecides;
     SMELT_RETURN_IF_ERROR(
-        list.WithParameters(i, AddressOf(variant->workspace), [&](const LaunchList::Item& item, void** parameters) {
-          const KernelNodeParameters p = NodeParameters(item, parameters);
-          return device_.Check(
-              driver.cuGraphAddKernelNode(&node, variant->graph, before, before == nullptr ? 0 : 1, &p), item.name);
-        }));
-    variant->nodes.push_back(node);
+        AddLaunch(list, i, variant, in_choice ? &sides[item.part == LaunchList::kIfNot ? 1 : 0] : &whole));
+    if (item.part == LaunchList::kDecides) {
+      SMELT_RETURN_IF_ERROR(AddConditions(list, item.choice, *variant, &whole, sides));
+    }
   }
   variant->list = list;
   return device_.Check(driver.cuGraphInstantiateWithFlags(&variant->exec, variant->graph, 0), "instantiating a graph");
+}
+
+absl::Status CudaGraphs::AddLaunch(const LaunchList& list, size_t i, Variant* variant, Chain* chain) {
+  GraphNode node = nullptr;
+  SMELT_RETURN_IF_ERROR(list.WithParameters(
+      i, AddressOf(variant->workspace), variant->handles, [&](const LaunchList::Item& item, void** parameters) {
+        const KernelNodeParameters p = NodeParameters(item, parameters);
+        return device_.Check(device_.driver().cuGraphAddKernelNode(&node, chain->graph, &chain->last,
+                                                                   chain->last == nullptr ? 0 : 1, &p),
+                             item.name);
+      }));
+  variant->nodes.push_back(node);
+  chain->last = node;
+  return absl::OkStatus();
+}
+
+absl::Status CudaGraphs::AddHandles(const LaunchList& list, int choice, Variant* variant) {
+  LaunchList::Handles& handles = variant->handles.emplace_back();
+  handles.fill(0);
+  for (const LaunchList::Part part : {LaunchList::kIfChosen, LaunchList::kIfNot, LaunchList::kDecidesAgain}) {
+    if (!list.HasLaunches(choice, part)) continue;
+    SMELT_RETURN_IF_ERROR(
+        device_.Check(device_.driver().cuGraphConditionalHandleCreate(&handles[part == LaunchList::kIfNot ? 1 : 0],
+                                                                      variant->graph, device_.context(), 0, 0),
+                      "making a condition"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaGraphs::AddConditions(const LaunchList& list, int choice, const Variant& variant, Chain* chain,
+                                       Chain* sides) {
+  for (size_t k = 0; k < 2; ++k) {
+    GraphNodeParameters p;
+    p.handle = variant.handles[static_cast<size_t>(choice)][k];
+    if (p.handle == 0) continue;
+    if (list.HasLaunches(choice, LaunchList::kDecidesAgain)) p.condition = kConditionWhile;
+    p.context = device_.context();
+    GraphNode node = nullptr;
+    SMELT_RETURN_IF_ERROR(
+        device_.Check(device_.driver().cuGraphAddNode(&node, chain->graph, &chain->last, nullptr, 1, &p),
+                      "adding a condition to a graph"));
+    chain->last = node;
+    sides[k] = {p.graphs[0]};
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CudaGraphs::Update(const LaunchList& list, Variant* variant) {
@@ -142,8 +220,8 @@ absl::Status CudaGraphs::Update(const LaunchList& list, Variant* variant) {
   for (size_t i = 0; i < list.size(); ++i) {
     if (list.IsSame(i, variant->list) && !(moved && list.item(i).has_workspace)) continue;
     changed = true;
-    SMELT_RETURN_IF_ERROR(
-        list.WithParameters(i, AddressOf(variant->workspace), [&](const LaunchList::Item& item, void** parameters) {
+    SMELT_RETURN_IF_ERROR(list.WithParameters(
+        i, AddressOf(variant->workspace), variant->handles, [&](const LaunchList::Item& item, void** parameters) {
           const KernelNodeParameters p = NodeParameters(item, parameters);
           return device_.Check(device_.driver().cuGraphExecKernelNodeSetParams(variant->exec, variant->nodes[i], &p),
                                item.name);

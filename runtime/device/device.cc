@@ -54,6 +54,12 @@ absl::StatusOr<std::unique_ptr<WorkMark>> ExecutionDevice::Mark(const int64_t* w
   return absl::UnimplementedError("the host has no work to mark");
 }
 
+absl::Status ExecutionDevice::BeginChoice(const Predicate& predicate) const {
+  return absl::UnimplementedError("the host chooses itself");
+}
+absl::Status ExecutionDevice::BeginLoop(const Predicate& predicate) const { return BeginChoice(predicate); }
+absl::Status ExecutionDevice::EndLoop(const Predicate& predicate) const { return BeginChoice(predicate); }
+
 absl::Status ExecutionDevice::PutBack(char* to, const char* from, int64_t bytes, const Reports& reports) const {
   return absl::UnimplementedError("the host puts back itself");
 }

@@ -46,6 +46,8 @@ class KernelImage {
   // Returns the number by which KernelLaunch names a kernel of schema/library_kernels.h, which the code may hold besides
   // those that it was loaded with; -1 if it does not.
   virtual absl::StatusOr<int> FindLibraryKernel(const LibraryKernel& kernel) const { return -1; }
+  // Returns whether launching a kernel copies nothing from the host to the device.
+  virtual bool PassesWordsByValue(int kernel) const { return false; }
 };
 
 struct KernelLaunch {
@@ -120,6 +122,28 @@ class ExecutionDevice : public DeviceMemory {
   virtual absl::Status Submit() const { return absl::OkStatus(); }
   // Returns how often work has been submitted since BeginCall, without an error. What fails may have run in part.
   virtual int64_t submissions() const { return 0; }
+  // The words that kernels report: `count` words, each `distance` words after the last. 0: nothing.
+  struct Reports {
+    const int64_t* first = nullptr;
+    int64_t count = 0, distance = 1;
+  };
+  // Whether the device itself can choose between two parts of a call's work. Then work after BeginChoice is done only if
+  // the predicate is true, work after Otherwise only if it is not, and work after EndChoice in any case. Work between
+  // BeginLoop and EndLoop is done again and again while the predicate is true, first at BeginLoop and then at EndLoop,
+  // which takes the same one. Nothing may be submitted in between, and choices are not nested.
+  virtual bool CanChoose() const { return false; }
+  // True if the `bytes` bytes are not all 0, and nothing is reported.
+  struct Predicate {
+    const char* at = nullptr;
+    int64_t bytes = 0;
+    Reports reports = {};
+  };
+  virtual absl::Status BeginChoice(const Predicate& predicate) const;
+  virtual void Otherwise() const {}
+  virtual absl::Status BeginLoop(const Predicate& predicate) const;
+  virtual absl::Status EndLoop(const Predicate& predicate) const;
+  // Ends a loop, too. Drops the whole choice if not all of its work was given.
+  virtual void EndChoice(bool whole) const {}
   // Drops work that was not submitted.
   virtual void EndCall() const {}
   // Lets later work of this device follow all that `stream` has been given, and later work of `stream` follow all that
@@ -129,11 +153,6 @@ class ExecutionDevice : public DeviceMemory {
   virtual absl::Status LetStreamFollow(uint64_t stream) const { return absl::OkStatus(); }
   // Marks this point, with copies of `count` words of the device.
   virtual absl::StatusOr<std::unique_ptr<WorkMark>> Mark(const int64_t* words, int64_t count) const;
-  // The words that kernels report: `count` words, each `distance` words after the last. 0: nothing.
-  struct Reports {
-    const int64_t* first = nullptr;
-    int64_t count = 0, distance = 1;
-  };
   // Copies bytes if anything is reported by then.
   virtual absl::Status PutBack(char* to, const char* from, int64_t bytes, const Reports& reports) const;
   // Reports 1 if an integer of a strided view is not in [low, limit).

@@ -30,6 +30,8 @@ class DeviceOp {
  public:
   // Returns whether the device computes the step, as far as the shapes tell.
   bool has_kernel() const { return !is_on_host_; }
+  // ... and neither the operands' addresses nor their contents can change that.
+  bool needs_no_host() const { return !is_on_host_ && flag_word_ < 0; }
   // Returns false, and has written nothing that counts, if the host has to compute the step. The kernel reports in
   // `status`, on the device.
   absl::StatusOr<bool> Run(const ExecutionDevice& device, absl::Span<char* const> inputs,

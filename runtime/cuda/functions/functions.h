@@ -28,6 +28,10 @@ inline constexpr int kCheckIndexWords =
 // The words that CheckIndices reports, as kernels do.
 inline constexpr Int kIndexOutOfRange = 1;
 
+// The handles of two conditional nodes (0: there is none), an address, bytes, reports, their number, their distance. The
+// first node runs if any of the bytes is not 0 and nothing is reported, else the second. The kernel is in choose.cu.
+inline constexpr int kChooseWords = 7;
+
 struct Chunk {  // NOLINT: 16 bytes that are read and written at once
   Int low, high;
 } __attribute__((aligned(16)));
@@ -64,11 +68,26 @@ SMELT_DEVICE_FUNCTION void Zero(const Int* w, Int first, Int step) {
   for (Int i = whole + first; i < w[1]; i += step) At<char>(w[0])[i] = 0;
 }
 
-// Copies bytes if any report is not 0.
+// Whether any report is not 0. The words: reports, their number, their distance.
+SMELT_DEVICE_FUNCTION bool IsReported(const Int* w) {
+  bool reported = false;
+  for (Int k = 0; k < w[1]; ++k) reported |= At<const Int>(w[0])[k * w[2]] != 0;
+  return reported;
+}
+
+// Copies bytes if anything is reported.
 SMELT_DEVICE_FUNCTION void PutBack(const Int* w, Int first, Int step) {
-  bool refused = false;
-  for (Int k = 0; k < w[4]; ++k) refused |= At<const Int>(w[3])[k * w[5]] != 0;
-  if (refused) MoveBytes(w[0], w[1], w[2], first, step);
+  if (IsReported(w + 3)) MoveBytes(w[0], w[1], w[2], first, step);
+}
+
+// `set` gives the handle of a conditional node its value.
+template <typename Set>
+SMELT_DEVICE_FUNCTION void Choose(const Int* w, const Set& set) {
+  bool chosen = false;
+  for (Int i = 0; i < w[3]; ++i) chosen |= At<const char>(w[2])[i] != 0;
+  if (IsReported(w + 4)) chosen = false;
+  if (w[0] != 0) set(w[0], chosen ? 1 : 0);
+  if (w[1] != 0) set(w[1], chosen ? 0 : 1);
 }
 
 template <typename T>

@@ -165,7 +165,7 @@ $L__BB1_7:
 	.param .u64 .ptr .align 1 smelt_put_back_param_4
 )
 {
-	.reg .pred 	%p<17>;
+	.reg .pred 	%p<18>;
 	.reg .b16 	%rs<2>;
 	.reg .b32 	%r<6>;
 	.reg .b64 	%rd<62>;
@@ -176,57 +176,54 @@ $L__BB1_7:
 	ld.param.b64 	%rd21, [%rd1+24];
 	cvta.to.global.u64 	%rd5, %rd21;
 	ld.param.b64 	%rd6, [%rd1+40];
-	and.b64 	%rd52, %rd4, 3;
+	and.b64 	%rd54, %rd4, 3;
 	setp.lt.u64 	%p2, %rd4, 4;
-	mov.pred 	%p16, 0;
-	mov.b64 	%rd55, 0;
+	mov.pred 	%p17, 0;
+	mov.b64 	%rd53, 0;
 	shl.b64 	%rd51, %rd6, 3;
 	@%p2 bra 	$L__BB2_5;
 	and.b64 	%rd7, %rd4, 9223372036854775804;
 	shl.b64 	%rd8, %rd6, 5;
 	shl.b64 	%rd9, %rd6, 4;
 	mul.lo.s64 	%rd10, %rd6, 24;
-	mov.pred 	%p16, 0;
-	mov.b64 	%rd55, 0;
-	mov.b64 	%rd54, %rd5;
+	mov.pred 	%p17, 0;
+	mov.b64 	%rd53, 0;
+	mov.b64 	%rd52, %rd5;
 $L__BB2_3:
-	ld.global.b64 	%rd22, [%rd54];
-	add.s64 	%rd23, %rd54, %rd51;
+	ld.global.b64 	%rd22, [%rd52];
+	add.s64 	%rd23, %rd52, %rd51;
 	ld.global.b64 	%rd24, [%rd23];
 	or.b64 	%rd25, %rd24, %rd22;
-	add.s64 	%rd26, %rd54, %rd9;
+	add.s64 	%rd26, %rd52, %rd9;
 	ld.global.b64 	%rd27, [%rd26];
 	or.b64 	%rd28, %rd27, %rd25;
-	add.s64 	%rd29, %rd54, %rd10;
+	add.s64 	%rd29, %rd52, %rd10;
 	ld.global.b64 	%rd30, [%rd29];
 	or.b64 	%rd31, %rd30, %rd28;
 	setp.ne.b64 	%p3, %rd31, 0;
-	or.pred 	%p16, %p16, %p3;
-	add.s64 	%rd55, %rd55, 4;
-	add.s64 	%rd54, %rd54, %rd8;
-	setp.eq.b64 	%p4, %rd7, %rd55;
-	@%p4 bra 	$L__BB2_4;
-	bra.uni 	$L__BB2_3;
-$L__BB2_4:
-	setp.eq.b64 	%p5, %rd52, 0;
+	or.pred 	%p17, %p17, %p3;
+	add.s64 	%rd53, %rd53, 4;
+	add.s64 	%rd52, %rd52, %rd8;
+	setp.ne.b64 	%p4, %rd7, %rd53;
+	@%p4 bra 	$L__BB2_3;
+	setp.eq.b64 	%p5, %rd54, 0;
 	@%p5 bra 	$L__BB2_7;
 $L__BB2_5:
-	mul.lo.s64 	%rd32, %rd55, %rd6;
+	mul.lo.s64 	%rd32, %rd53, %rd6;
 	shl.b64 	%rd33, %rd32, 3;
-	add.s64 	%rd53, %rd5, %rd33;
+	add.s64 	%rd55, %rd5, %rd33;
 $L__BB2_6:
 	.pragma "nounroll";
-	ld.global.b64 	%rd34, [%rd53];
+	ld.global.b64 	%rd34, [%rd55];
 	setp.ne.b64 	%p6, %rd34, 0;
-	or.pred 	%p16, %p16, %p6;
-	add.s64 	%rd53, %rd53, %rd51;
-	add.s64 	%rd52, %rd52, -1;
-	setp.ne.b64 	%p7, %rd52, 0;
+	or.pred 	%p17, %p17, %p6;
+	add.s64 	%rd55, %rd55, %rd51;
+	add.s64 	%rd54, %rd54, -1;
+	setp.ne.b64 	%p7, %rd54, 0;
 	@%p7 bra 	$L__BB2_6;
 $L__BB2_7:
-	@%p16 bra 	$L__BB2_8;
-	bra.uni 	$L__BB2_20;
-$L__BB2_8:
+	not.pred 	%p8, %p17;
+	@%p8 bra 	$L__BB2_20;
 	mov.u32 	%r1, %ctaid.x;
 	mov.u32 	%r2, %ntid.x;
 	mov.u32 	%r3, %tid.x;
@@ -240,20 +237,20 @@ $L__BB2_8:
 	ld.param.b64 	%rd13, [%rd1+16];
 	or.b64 	%rd14, %rd12, %rd11;
 	and.b64 	%rd35, %rd14, 15;
-	setp.ne.b64 	%p8, %rd35, 0;
-	@%p8 bra 	$L__BB2_13;
+	setp.ne.b64 	%p9, %rd35, 0;
+	@%p9 bra 	$L__BB2_13;
 	bra.uni 	$L__BB2_9;
 $L__BB2_13:
 	and.b64 	%rd36, %rd14, 3;
-	setp.ne.b64 	%p9, %rd36, 0;
+	setp.ne.b64 	%p10, %rd36, 0;
 	mov.b64 	%rd60, 0;
-	@%p9 bra 	$L__BB2_18;
+	@%p10 bra 	$L__BB2_18;
 	shr.s64 	%rd37, %rd13, 63;
 	shr.u64 	%rd38, %rd37, 62;
 	add.s64 	%rd39, %rd13, %rd38;
 	shr.s64 	%rd17, %rd39, 2;
-	setp.ge.s64 	%p10, %rd2, %rd17;
-	@%p10 bra 	$L__BB2_17;
+	setp.ge.s64 	%p11, %rd2, %rd17;
+	@%p11 bra 	$L__BB2_17;
 	shl.b64 	%rd58, %rd2, 2;
 	shl.b64 	%rd18, %rd3, 2;
 	mov.b64 	%rd59, %rd2;
@@ -264,8 +261,8 @@ $L__BB2_16:
 	st.b32 	[%rd41], %r5;
 	add.s64 	%rd59, %rd59, %rd3;
 	add.s64 	%rd58, %rd58, %rd18;
-	setp.lt.s64 	%p11, %rd59, %rd17;
-	@%p11 bra 	$L__BB2_16;
+	setp.lt.s64 	%p12, %rd59, %rd17;
+	@%p12 bra 	$L__BB2_16;
 $L__BB2_17:
 	shl.b64 	%rd60, %rd17, 2;
 	bra.uni 	$L__BB2_18;
@@ -274,8 +271,8 @@ $L__BB2_9:
 	shr.u64 	%rd43, %rd42, 60;
 	add.s64 	%rd44, %rd13, %rd43;
 	shr.s64 	%rd15, %rd44, 4;
-	setp.ge.s64 	%p12, %rd2, %rd15;
-	@%p12 bra 	$L__BB2_12;
+	setp.ge.s64 	%p13, %rd2, %rd15;
+	@%p13 bra 	$L__BB2_12;
 	shl.b64 	%rd56, %rd2, 4;
 	shl.b64 	%rd16, %rd3, 4;
 	mov.b64 	%rd57, %rd2;
@@ -288,22 +285,22 @@ $L__BB2_11:
 	st.b64 	[%rd46], %rd48;
 	add.s64 	%rd57, %rd57, %rd3;
 	add.s64 	%rd56, %rd56, %rd16;
-	setp.lt.s64 	%p13, %rd57, %rd15;
-	@%p13 bra 	$L__BB2_11;
+	setp.lt.s64 	%p14, %rd57, %rd15;
+	@%p14 bra 	$L__BB2_11;
 $L__BB2_12:
 	shl.b64 	%rd60, %rd15, 4;
 $L__BB2_18:
 	add.s64 	%rd61, %rd60, %rd2;
-	setp.ge.s64 	%p14, %rd61, %rd13;
-	@%p14 bra 	$L__BB2_20;
+	setp.ge.s64 	%p15, %rd61, %rd13;
+	@%p15 bra 	$L__BB2_20;
 $L__BB2_19:
 	add.s64 	%rd49, %rd12, %rd61;
 	ld.b8 	%rs1, [%rd49];
 	add.s64 	%rd50, %rd11, %rd61;
 	st.b8 	[%rd50], %rs1;
 	add.s64 	%rd61, %rd61, %rd3;
-	setp.lt.s64 	%p15, %rd61, %rd13;
-	@%p15 bra 	$L__BB2_19;
+	setp.lt.s64 	%p16, %rd61, %rd13;
+	@%p16 bra 	$L__BB2_19;
 $L__BB2_20:
 	ret;
 }

@@ -28,13 +28,16 @@ namespace smelt::fake_cuda {
 namespace {
 
 using cuda::Address;
+using cuda::ConditionalHandle;
 using cuda::Context;
 using cuda::DeviceNumber;
+using cuda::EdgeData;
 using cuda::Event;
 using cuda::Function;
 using cuda::Graph;
 using cuda::GraphExec;
 using cuda::GraphNode;
+using cuda::GraphNodeParameters;
 using cuda::KernelNodeParameters;
 using cuda::kMajor;
 using cuda::kMemoryPools;
@@ -209,15 +212,52 @@ struct RecordedEvent {
 
 // A kernel with its parameters.
 using Work = std::function<void()>;
-// Kernels, each with those that must have run before it.
+// Kernels and conditional nodes, each with those that must have run before it.
 struct KernelGraph {
+  // A node as the client knows it: `index` is its number in the graph, and `place` says in which node of the graph around
+  // it lies that graph, from the outermost on.
+  struct Handle {
+    std::vector<size_t> place;
+    size_t index;
+  };
   struct Node {
-    Work work;
+    Work work;  // empty: the node is conditional
     std::vector<size_t> before;
+    ConditionalHandle condition = 0;
+    bool repeats = false;
+    std::shared_ptr<KernelGraph> body = nullptr;
   };
   std::vector<Node> nodes;
-  std::vector<std::unique_ptr<size_t>> handles;  // the numbers of the nodes
+  std::vector<std::unique_ptr<Handle>> handles;
+  std::vector<size_t> place;
+  Graph body = nullptr;  // of the last conditional node
 };
+
+// Copies a graph with all that is in it.
+std::vector<KernelGraph::Node> CopyNodes(const KernelGraph& graph) {
+  std::vector<KernelGraph::Node> nodes = graph.nodes;
+  for (KernelGraph::Node& node : nodes) {
+    if (node.body == nullptr) continue;
+    auto body = std::make_shared<KernelGraph>();
+    body->nodes = CopyNodes(*node.body);
+    node.body = std::move(body);
+  }
+  return nodes;
+}
+
+// The values of conditional nodes' handles, which streams set and read.
+std::mutex conditions_mutex;
+std::map<ConditionalHandle, unsigned> conditions;
+
+// Returns whether the handle's value is not 0. It has none until a kernel of this launch sets it, each time.
+bool TakeCondition(ConditionalHandle handle) {
+  const std::lock_guard<std::mutex> lock(conditions_mutex);
+  const auto it = conditions.find(handle);
+  if (it == conditions.end()) std::abort();
+  const bool chosen = it->second != 0;
+  conditions.erase(it);
+  return chosen;
+}
 
 // Runs the nodes in an order that the dependencies allow, chosen by the seed.
 void RunGraph(const std::vector<KernelGraph::Node>& nodes, std::mt19937_64& random) {
@@ -231,7 +271,15 @@ void RunGraph(const std::vector<KernelGraph::Node>& nodes, std::mt19937_64& rand
     std::swap(ready[random() % ready.size()], ready.back());
     const size_t next = ready.back();
     ready.pop_back();
-    nodes[next].work();
+    if (nodes[next].body == nullptr) {
+      nodes[next].work();
+    } else {
+      const KernelGraph::Node& node = nodes[next];
+      while (TakeCondition(node.condition)) {
+        RunGraph(node.body->nodes, random);
+        if (!node.repeats) break;
+      }
+    }
     for (size_t i = 0; i < nodes.size(); ++i) {
       for (size_t b : nodes[i].before) {
         if (b == next && --missing[i] == 0) ready.push_back(i);
@@ -247,11 +295,9 @@ void RunMove(void*, int, const int64_t* words, int64_t, int64_t, int64_t*, void*
   cuda::functions::Move(reinterpret_cast<const cuda::functions::Int*>(words), 0, 1);
 }
 void RunPutBack(void*, int, const int64_t* words, int64_t, int64_t, int64_t*, void*) {
-  const auto* const reports = reinterpret_cast<const int64_t*>(words[3]);
-  bool refused = false;
-  for (int64_t k = 0; k < words[4]; ++k) refused |= reports[k * words[5]] != 0;
-  if (refused) moved += words[2];
-  cuda::functions::PutBack(reinterpret_cast<const cuda::functions::Int*>(words), 0, 1);
+  const auto* const w = reinterpret_cast<const cuda::functions::Int*>(words);
+  if (cuda::functions::IsReported(w + 3)) moved += words[2];
+  cuda::functions::PutBack(w, 0, 1);
 }
 // Runs a function of the runtime as the only thread of its grid.
 template <void (*function)(const cuda::functions::Int*, cuda::functions::Int, cuda::functions::Int)>
@@ -263,6 +309,14 @@ void RunIndexCheck(void*, int, const int64_t* words, int64_t, int64_t, int64_t* 
                                 reinterpret_cast<cuda::functions::Int*>(status));
 }
 
+void RunChoose(void*, int, const int64_t* words, int64_t, int64_t, int64_t*, void*) {
+  cuda::functions::Choose(reinterpret_cast<const cuda::functions::Int*>(words),
+                          [](cuda::functions::Int handle, unsigned value) {
+                            const std::lock_guard<std::mutex> lock(conditions_mutex);
+                            conditions[static_cast<ConditionalHandle>(handle)] = value;
+                          });
+}
+
 // All that the driver has. It lives as long as the process.
 struct State {
   State() {
@@ -270,6 +324,7 @@ struct State {
     kernels["smelt_zero"] = {cuda::functions::kZeroWords, true, 256, RunFunction<cuda::functions::Zero>, nullptr};
     kernels["smelt_copy"] = {cuda::functions::kCopyWords, true, 256, RunFunction<cuda::functions::Copy>, nullptr};
     kernels["smelt_put_back"] = {cuda::functions::kPutBackWords, true, 256, RunPutBack, nullptr};
+    kernels["smelt_choose"] = {cuda::functions::kChooseWords, true, 256, RunChoose, nullptr};
     kernels["smelt_check_indices"] = {cuda::functions::kCheckIndexWords, true, 256, RunIndexCheck, nullptr};
   }
 
@@ -280,6 +335,7 @@ struct State {
   std::map<char*, size_t> pinned;
   std::set<Module> modules;
   std::set<KernelGraph*> graphs, execs;
+  ConditionalHandle next_handle = 1;
   int64_t calls = 0, fail_at = -1, launches = 0, graph_launches = 0, graph_updates = 0, waits = 0;
   Result fail_with = kSuccess, lost = kSuccess;
 
@@ -335,7 +391,8 @@ Result Init(unsigned) {
   return kSuccess;
 }
 Result DriverGetVersion(int* version) {
-  *version = 13000;
+  const char* const other = std::getenv("SMELT_FAKE_CUDA_VERSION");
+  *version = other == nullptr ? 13000 : std::atoi(other);
   return kSuccess;
 }
 Result DeviceGetCount(int* count) {
@@ -623,6 +680,17 @@ Result GraphCreate(Graph* graph, unsigned) {
   *graph = reinterpret_cast<Graph>(made);
   return kSuccess;
 }
+Result AddNode(GraphNode* node, KernelGraph* g, const GraphNode* before, size_t num_before, KernelGraph::Node made) {
+  for (size_t i = 0; i < num_before; ++i) {
+    const auto& other = *reinterpret_cast<const KernelGraph::Handle*>(before[i]);
+    if (other.place != g->place) return kInvalidValue;
+    made.before.push_back(other.index);
+  }
+  g->handles.push_back(std::make_unique<KernelGraph::Handle>(KernelGraph::Handle{g->place, g->nodes.size()}));
+  g->nodes.push_back(std::move(made));
+  *node = reinterpret_cast<GraphNode>(g->handles.back().get());
+  return kSuccess;
+}
 Result GraphAddKernelNode(GraphNode* node, Graph graph, const GraphNode* before, size_t num_before,
                           const KernelNodeParameters* parameters) {
   BEGIN();
@@ -631,18 +699,45 @@ Result GraphAddKernelNode(GraphNode* node, Graph graph, const GraphNode* before,
   KernelGraph::Node made;
   made.work = WorkOf(*parameters);
   if (made.work == nullptr) return kInvalidValue;
-  for (size_t i = 0; i < num_before; ++i) made.before.push_back(*reinterpret_cast<const size_t*>(before[i]));
-  g->handles.push_back(std::make_unique<size_t>(g->nodes.size()));
-  g->nodes.push_back(std::move(made));
-  *node = reinterpret_cast<GraphNode>(g->handles.back().get());
+  return AddNode(node, g, before, num_before, std::move(made));
+}
+Result GraphConditionalHandleCreate(ConditionalHandle* handle, Graph graph, Context context, unsigned, unsigned flags) {
+  BEGIN();
+  if (!IsLive(Get().graphs, reinterpret_cast<KernelGraph*>(graph)) || context != contexts.back() || flags != 0)
+    return kInvalidValue;
+  const std::lock_guard<std::mutex> lock(Get().mutex);
+  *handle = Get().next_handle++;
   return kSuccess;
+}
+Result GraphAddNode(GraphNode* node, Graph graph, const GraphNode* before, const EdgeData* edges, size_t num_before,
+                    GraphNodeParameters* p) {
+  BEGIN();
+  auto* g = reinterpret_cast<KernelGraph*>(graph);
+  if (!IsLive(Get().graphs, g)) return kInvalidHandle;
+  const bool repeats = p->condition == cuda::kConditionWhile;
+  if (p->type != cuda::kConditionalNode || (p->condition != cuda::kConditionIf && !repeats) || p->num_graphs != 1 ||
+      p->handle == 0 || p->context != contexts.back() || edges != nullptr)
+    return kInvalidValue;
+  KernelGraph::Node made;
+  made.condition = p->handle;
+  made.repeats = repeats;
+  made.body = std::make_shared<KernelGraph>();
+  made.body->place = g->place;
+  made.body->place.push_back(g->nodes.size());
+  g->body = reinterpret_cast<Graph>(made.body.get());
+  p->graphs = &g->body;
+  {
+    const std::lock_guard<std::mutex> lock(Get().mutex);
+    Get().graphs.insert(made.body.get());
+  }
+  return AddNode(node, g, before, num_before, std::move(made));
 }
 Result GraphInstantiateWithFlags(GraphExec* exec, Graph graph, unsigned long long) {
   BEGIN();
   auto* g = reinterpret_cast<KernelGraph*>(graph);
   if (!IsLive(Get().graphs, g)) return kInvalidHandle;
   auto* made = new KernelGraph();
-  made->nodes = g->nodes;
+  made->nodes = CopyNodes(*g);
   const std::lock_guard<std::mutex> lock(Get().mutex);
   Get().execs.insert(made);
   *exec = reinterpret_cast<GraphExec>(made);
@@ -654,7 +749,9 @@ Result GraphExecKernelNodeSetParams(GraphExec exec, GraphNode node, const Kernel
   if (!IsLive(Get().execs, e)) return kInvalidHandle;
   Work work = WorkOf(*parameters);
   if (work == nullptr) return kInvalidValue;
-  e->nodes[*reinterpret_cast<const size_t*>(node)].work = std::move(work);
+  const auto& handle = *reinterpret_cast<const KernelGraph::Handle*>(node);
+  for (const size_t around : handle.place) e = e->nodes[around].body.get();
+  e->nodes[handle.index].work = std::move(work);
   const std::lock_guard<std::mutex> lock(Get().mutex);
   ++Get().graph_updates;
   return kSuccess;
@@ -669,7 +766,7 @@ Result GraphLaunch(GraphExec exec, Stream stream) {
     ++Get().graph_launches;
   }
   // Later changes of the nodes are for later launches.
-  worker->Add([nodes = e->nodes, order = seed + static_cast<uint64_t>(Get().graph_launches)] {
+  worker->Add([nodes = CopyNodes(*e), order = seed + static_cast<uint64_t>(Get().graph_launches)] {
     std::mt19937_64 random(order);
     RunGraph(nodes, random);
   });
@@ -681,6 +778,7 @@ Result DestroyGraph(std::set<KernelGraph*>* graphs, void* graph) {
   auto* g = static_cast<KernelGraph*>(graph);
   const std::lock_guard<std::mutex> lock(Get().mutex);
   if (graphs->erase(g) == 0) return kInvalidHandle;
+  for (const KernelGraph::Node& node : g->nodes) graphs->erase(node.body.get());
   delete g;
   return begun;
 }
@@ -740,6 +838,8 @@ SMELT_EXPORT int cuGetProcAddress(const char* symbol, void** function, int versi
       SMELT_FAKE(GraphCreate),
       SMELT_FAKE(GraphDestroy),
       SMELT_FAKE(GraphAddKernelNode),
+      SMELT_FAKE(GraphAddNode),
+      SMELT_FAKE(GraphConditionalHandleCreate),
       SMELT_FAKE(GraphInstantiateWithFlags),
       SMELT_FAKE(GraphExecDestroy),
       SMELT_FAKE(GraphExecKernelNodeSetParams),
