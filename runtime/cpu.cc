@@ -5,7 +5,6 @@
 #endif
 
 #include <cstdint>
-#include <cstring>
 
 #include "smelt/core/base/arm_features.h"
 
@@ -51,24 +50,20 @@ struct Bit {
   enum { kNone, kYmm, kZmm } needs;
 };
 
+// The features that a target requires or this library looks for.
 const Bit kBits[] = {
-    {"sse", &Features::leaf1_edx, 25, Bit::kNone},        {"sse2", &Features::leaf1_edx, 26, Bit::kNone},
-    {"fxsr", &Features::leaf1_edx, 24, Bit::kNone},       {"cmov", &Features::leaf1_edx, 15, Bit::kNone},
-    {"cx8", &Features::leaf1_edx, 8, Bit::kNone},         {"mmx", &Features::leaf1_edx, 23, Bit::kNone},
-    {"sse3", &Features::leaf1_ecx, 0, Bit::kNone},        {"pclmul", &Features::leaf1_ecx, 1, Bit::kNone},
+    {"sse2", &Features::leaf1_edx, 26, Bit::kNone},       {"sse3", &Features::leaf1_ecx, 0, Bit::kNone},
     {"ssse3", &Features::leaf1_ecx, 9, Bit::kNone},       {"fma", &Features::leaf1_ecx, 12, Bit::kYmm},
     {"cx16", &Features::leaf1_ecx, 13, Bit::kNone},       {"sse4.1", &Features::leaf1_ecx, 19, Bit::kNone},
     {"sse4.2", &Features::leaf1_ecx, 20, Bit::kNone},     {"crc32", &Features::leaf1_ecx, 20, Bit::kNone},
     {"movbe", &Features::leaf1_ecx, 22, Bit::kNone},      {"popcnt", &Features::leaf1_ecx, 23, Bit::kNone},
-    {"aes", &Features::leaf1_ecx, 25, Bit::kNone},        {"xsave", &Features::leaf1_ecx, 26, Bit::kNone},
-    {"avx", &Features::leaf1_ecx, 28, Bit::kYmm},         {"f16c", &Features::leaf1_ecx, 29, Bit::kYmm},
-    {"bmi", &Features::leaf7_ebx, 3, Bit::kNone},         {"avx2", &Features::leaf7_ebx, 5, Bit::kYmm},
-    {"bmi2", &Features::leaf7_ebx, 8, Bit::kNone},        {"avx512f", &Features::leaf7_ebx, 16, Bit::kZmm},
-    {"avx512dq", &Features::leaf7_ebx, 17, Bit::kZmm},    {"avx512cd", &Features::leaf7_ebx, 28, Bit::kZmm},
-    {"avx512bw", &Features::leaf7_ebx, 30, Bit::kZmm},    {"avx512vl", &Features::leaf7_ebx, 31, Bit::kZmm},
-    {"avx512vbmi", &Features::leaf7_ecx, 1, Bit::kZmm},   {"avx512vnni", &Features::leaf7_ecx, 11, Bit::kZmm},
+    {"xsave", &Features::leaf1_ecx, 26, Bit::kNone},      {"avx", &Features::leaf1_ecx, 28, Bit::kYmm},
+    {"f16c", &Features::leaf1_ecx, 29, Bit::kYmm},        {"bmi", &Features::leaf7_ebx, 3, Bit::kNone},
+    {"avx2", &Features::leaf7_ebx, 5, Bit::kYmm},         {"bmi2", &Features::leaf7_ebx, 8, Bit::kNone},
+    {"avx512f", &Features::leaf7_ebx, 16, Bit::kZmm},     {"avx512dq", &Features::leaf7_ebx, 17, Bit::kZmm},
+    {"avx512cd", &Features::leaf7_ebx, 28, Bit::kZmm},    {"avx512bw", &Features::leaf7_ebx, 30, Bit::kZmm},
+    {"avx512vl", &Features::leaf7_ebx, 31, Bit::kZmm},    {"avx512vnni", &Features::leaf7_ecx, 11, Bit::kZmm},
     {"avx512bf16", &Features::leaf7_1_eax, 5, Bit::kZmm}, {"avx512fp16", &Features::leaf7_edx, 23, Bit::kZmm},
-    {"evex512", &Features::leaf7_ebx, 16, Bit::kZmm},     {"lahf_lm", &Features::ext_ecx, 0, Bit::kNone},
     {"sahf", &Features::ext_ecx, 0, Bit::kNone},          {"lzcnt", &Features::ext_ecx, 5, Bit::kNone},
 };
 
@@ -79,22 +74,26 @@ bool HasAll(std::initializer_list<const char*> names) {
   return true;
 }
 
+#if defined(__x86_64__)
+enum class Maker { kOther, kIntel, kAmd };
+Maker Vendor() {
+  unsigned highest, b, c, d;
+  if (!__get_cpuid(0, &highest, &b, &c, &d)) return Maker::kOther;
+  // The last four letters of "GenuineIntel" and "AuthenticAMD".
+  return c == signature_INTEL_ecx ? Maker::kIntel : c == signature_AMD_ecx ? Maker::kAmd : Maker::kOther;
+}
+#endif
+
 // Returns the bits of the hints below the size of the cache.
 int64_t Strengths() {
 #if defined(__x86_64__)
   constexpr int64_t kGathersWell = 1, kAskAhead = 2, kReadsAlone = 4;
-  unsigned highest, b, c, d;
-  char vendor[13] = {};
-  if (!__get_cpuid(0, &highest, &b, &c, &d)) return 0;
-  std::memcpy(vendor, &b, 4);
-  std::memcpy(vendor + 4, &d, 4);
-  std::memcpy(vendor + 8, &c, 4);
   // True from Sapphire Rapids on: on earlier processors, microcode made gathers slow against leaks, and they have not
   // been measured.
-  if (absl::string_view(vendor) == "GenuineIntel" && CpuHas("avx512fp16")) return kGathersWell | kAskAhead;
-  unsigned model;
+  if (Vendor() == Maker::kIntel && CpuHas("avx512fp16")) return kGathersWell | kAskAhead;
+  unsigned model, b, c, d;
   constexpr unsigned kZen5 = 0x1a;
-  if (absl::string_view(vendor) == "AuthenticAMD" && __get_cpuid(1, &model, &b, &c, &d) &&
+  if (Vendor() == Maker::kAmd && __get_cpuid(1, &model, &b, &c, &d) &&
       (model >> 8 & 15) + (model >> 20 & 255) >= kZen5) {
     return kReadsAlone;
   }
@@ -105,7 +104,6 @@ int64_t Strengths() {
 }  // namespace
 
 bool CpuHas(absl::string_view feature) {
-  if (!feature.empty() && feature[0] == '+') feature.remove_prefix(1);
   const Features& f = Features::Get();
   if (!f.x86) return ArmHas(feature);
   for (const Bit& b : kBits) {
@@ -114,8 +112,7 @@ bool CpuHas(absl::string_view feature) {
     if (b.needs == Bit::kZmm && !f.zmm_saved) return false;
     return (f.*b.reg >> b.bit) & 1;
   }
-  // Every x86-64 processor has these.
-  return feature == "64bit" || feature == "x87";
+  return false;
 }
 
 std::vector<std::string> MissingFeatures(absl::Span<const std::string> required) {
@@ -157,10 +154,9 @@ int64_t LastCacheKib() {
   int64_t kib = 0;
 #if defined(__x86_64__)
   // Intel and AMD describe their caches in the same form, in different leaves.
-  unsigned a, b, c, d;
-  const bool is_amd = __get_cpuid(0, &a, &b, &c, &d) && c == 0x444d4163;  // "cAMD"
-  unsigned level = 0;
-  for (unsigned n = 0; n < 16 && __get_cpuid_count(is_amd ? 0x8000001d : 4, n, &a, &b, &c, &d); ++n) {
+  unsigned a, b, c, d, level = 0;
+  const unsigned leaf = Vendor() == Maker::kAmd ? 0x8000001d : 4;
+  for (unsigned n = 0; n < 16 && __get_cpuid_count(leaf, n, &a, &b, &c, &d); ++n) {
     constexpr unsigned kNone = 0, kInstructions = 2;
     const unsigned type = a & 31;
     if (type == kNone) break;
