@@ -444,6 +444,17 @@ void PackedBaseline(const Product<float>& p) { Packed<float, 16, 2, 4>(p); }
 constexpr int64_t kBaselineWidth = 8;
 #endif
 
+// The packed form of the machine's level: the columns of a panel, and the product that reads such panels.
+struct PackedForm {
+  int64_t width;
+  void (*multiply)(const Product<float>& p);
+};
+PackedForm PackedFormOfLevel() {
+  if (LibraryLevel() == 4) return {64, PackedV4};
+  if (LibraryLevel() == 3) return {16, PackedV3};
+  return {kBaselineWidth, PackedBaseline};
+}
+
 template <typename T>
 void Run(const Product<T>& p) {
   const auto run = LibraryLevel() == 4 ? RunV4<T> : LibraryLevel() == 3 ? RunV3<T> : RunBaseline<T>;
@@ -472,7 +483,7 @@ void Gemm(int64_t m, int64_t n, int64_t k, const uint32_t* a, int64_t a_row, int
   Run<uint32_t>({m, n, k, a, a_row, a_col, b, b_row, b_col, c, c_row, 0, n});
 }
 
-int64_t PanelWidth() { return LibraryLevel() == 4 ? 64 : LibraryLevel() == 3 ? 16 : kBaselineWidth; }
+int64_t PanelWidth() { return PackedFormOfLevel().width; }
 
 int64_t PackedElements(int64_t k, int64_t n) { return (n + kPanelColumns - 1) / kPanelColumns * kPanelColumns * k; }
 
@@ -514,8 +525,7 @@ void PackRight(int64_t k, int64_t n, const uint16_t* b, int64_t b_row, int64_t b
 
 void GemmPacked(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_col, const float* packed,
                 float* c, int64_t c_row, int64_t begin, int64_t end) {
-  const auto run = LibraryLevel() == 4 ? PackedV4 : LibraryLevel() == 3 ? PackedV3 : PackedBaseline;
-  run({m, n, k, a, a_row, a_col, packed, 0, 0, c, c_row, begin, end});
+  PackedFormOfLevel().multiply({m, n, k, a, a_row, a_col, packed, 0, 0, c, c_row, begin, end});
 }
 
 namespace {
@@ -544,8 +554,7 @@ SMELT_INLINE void RowOfHalves(int64_t k, const float* a, const uint16_t* panel, 
 
 void GemmPackedHalves(int64_t m, int64_t n, int64_t k, const float* a, DType t, const uint16_t* packed, float* c,
                       int64_t c_row, int64_t begin, int64_t end) {
-  const auto run = LibraryLevel() == 4 ? PackedV4 : LibraryLevel() == 3 ? PackedV3 : PackedBaseline;
-  const int64_t width = PanelWidth();
+  const auto [width, multiply] = PackedFormOfLevel();
   auto* const panel =
       reinterpret_cast<float*>(Scratch::Get(ScratchUse::kB, kDepth * width * static_cast<int64_t>(sizeof(float))));
   for (int64_t j0 = begin; j0 < end; j0 += width) {
@@ -561,7 +570,7 @@ void GemmPackedHalves(int64_t m, int64_t n, int64_t k, const float* a, DType t, 
     for (int64_t k0 = 0; k0 < k; k0 += kDepth) {
       const int64_t depth = std::min(kDepth, k - k0);
       ToFloats(t, packed + j0 * k + k0 * width, 1, depth * width, panel);
-      run({m, n, depth, a + k0, k, 1, panel, 0, 0, c + j0 - begin, c_row, 0, std::min(width, end - j0), k0 > 0});
+      multiply({m, n, depth, a + k0, k, 1, panel, 0, 0, c + j0 - begin, c_row, 0, std::min(width, end - j0), k0 > 0});
     }
   }
 }

@@ -29,7 +29,7 @@ inline constexpr int64_t kPanelColumns = 64;
 int64_t PanelWidth();
 int64_t PackedElements(int64_t k, int64_t n);
 void PackRight(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col, float* packed);
-// Of float16 or bfloat16.
+// The same for the bits of float16 or bfloat16, which the panels keep.
 void PackRight(int64_t k, int64_t n, const uint16_t* b, int64_t b_row, int64_t b_col, uint16_t* packed);
 
 // Computes the same product with the same bits for columns [begin, end) of c. `begin` is a multiple of kPanelColumns,

@@ -377,18 +377,11 @@ class TiledMatmul : public PreparedOp {
                reinterpret_cast<const float*>(packed_.get()), to, c_row, t.n0, t.n0 + t.n);
     if (!after_) return;
     // One row for all is added in vectors.
-    const bool plain = p.alpha == 1 && p.beta == 1 && p.bias_row == 0 && p.bias_col == 1;
+    if (p.alpha != 1 || p.beta != 1 || p.bias_row != 0 || p.bias_col != 1)
+      return FinishRows({t.m, t.n, c_row, 1}, to + t.n0, t.m0, t.n0, c, bias);
+    const float* added = reinterpret_cast<const float*>(bias);
     for (int64_t i = 0; i < t.m; ++i) {
-      char* row = reinterpret_cast<char*>(to + i * c_row);
-      if (plain) {
-        const float* added = reinterpret_cast<const float*>(bias);
-        for (int64_t j = t.n0; j < t.n0 + t.n; ++j) to[i * c_row + j] += added[j];
-        continue;
-      }
-      const float* sums = to + i * c_row + t.n0;
-      FinishRow(t.n, row + t.n0 * 4,
-                bias == nullptr ? nullptr : bias + ((t.m0 + i) * p.bias_row + t.n0 * p.bias_col) * 4,
-                [&](int64_t j) { return sums[j]; });
+      for (int64_t j = t.n0; j < t.n0 + t.n; ++j) to[i * c_row + j] += added[j];
     }
   }
 
@@ -396,7 +389,6 @@ class TiledMatmul : public PreparedOp {
   void RunHalfPanels(const Tile& t, const char* a, char* c, const char* bias) const {
     constexpr int64_t kColumns = 4 * kPanelColumns;
     const MatmulProblem& p = p_;
-    const int out_item = ItemSize(p.out_dtype);
     auto* const rows = reinterpret_cast<float*>(Scratch::Get(ScratchUse::kA, t.m * p.k * 4));
     GatherRows({t.m, p.k, p.a.row_stride, p.a.col_stride}, p.dtype, a + t.m0 * p.a.row_stride * ItemSize(p.dtype),
                rows);
@@ -405,29 +397,19 @@ class TiledMatmul : public PreparedOp {
       const int64_t n = std::min(kColumns, t.n0 + t.n - n0);
       GemmPackedHalves(t.m, p.n, p.k, rows, p.dtype, reinterpret_cast<const uint16_t*>(packed_.get()), sums, kColumns,
                        n0, n0 + n);
-      for (int64_t i = 0; i < t.m; ++i) {
-        const float* const row = sums + i * kColumns;
-        FinishRow(n, c + ((t.m0 + i) * p.c.row_stride + n0) * out_item,
-                  bias == nullptr ? nullptr : bias + ((t.m0 + i) * p.bias_row + n0 * p.bias_col) * out_item,
-                  [&](int64_t j) { return row[j]; });
-      }
+      FinishRows({t.m, n, kColumns, 1}, sums, t.m0, n0, c, bias);
     }
   }
 
   void RunFewOfBlocks(const Tile& t, const char* a, char* c, const char* bias) const {
     const MatmulProblem& p = p_;
-    const int out_item = ItemSize(p.out_dtype);
     const int64_t columns = (t.n + kBlockColumns - 1) / kBlockColumns * kBlockColumns;
     auto* const rows = reinterpret_cast<float*>(Scratch::Get(ScratchUse::kA, p.m * p.k * 4));
     GatherRows(p.a, p.dtype, a, rows);
     auto* const sums = reinterpret_cast<float*>(Scratch::Get(ScratchUse::kC, p.m * columns * 4));
     GemvBlocks(static_cast<int>(p.m), p.k, rows, reinterpret_cast<const uint16_t*>(packed_.get() + BlockBytes(t.n0)),
                BlockBytes(1) / (2 * kBlockColumns * 2), columns, sums, columns);
-    for (int64_t i = 0; i < p.m; ++i) {
-      FinishRow(t.n, c + (i * p.c.row_stride + t.n0) * out_item,
-                bias == nullptr ? nullptr : bias + (i * p.bias_row + t.n0 * p.bias_col) * out_item,
-                [&](int64_t j) { return sums[i * columns + j]; });
-    }
+    FinishRows({p.m, t.n, columns, 1}, sums, 0, t.n0, c, bias);
   }
 
   Matrix PlaceA(const Tile& t) const {
@@ -527,14 +509,7 @@ class TiledMatmul : public PreparedOp {
       CopyStrided(tc, strides, static_cast<char*>(pc), dense, sizes, out_item);
       return true;
     }
-    const Matrix from = PlaceC(t);
-    const float* result = static_cast<const float*>(pc);
-    for (int64_t i = 0; i < t.m; ++i) {
-      const float* row = result + i * from.row_stride;
-      FinishRow(t.n, tc + i * p_.c.row_stride * out_item,
-                tbias == nullptr ? nullptr : tbias + i * p_.bias_row * out_item,
-                [&](int64_t j) { return row[j * from.col_stride]; });
-    }
+    FinishRows(PlaceC(t), static_cast<const float*>(pc), t.m0, t.n0, c, bias);
     return true;
   }
 
@@ -556,29 +531,36 @@ class TiledMatmul : public PreparedOp {
     });
   }
 
-  // Writes a row of the result: scaled, added to, rounded once and stored in its place. `value(j)` gives its elements.
-  template <typename Value>
-  void FinishRow(int64_t n, char* to, const char* bias, const Value& value) const {
+  // Writes the rows of the result from row m0 and column n0 on, whose sums are a matrix at `sums`: scaled, added to,
+  // rounded once and stored in their place, which may be that of the sums. `c` and `bias` are those of the whole result.
+  void FinishRows(const Matrix& from, const float* sums, int64_t m0, int64_t n0, char* c, const char* bias) const {
     constexpr int64_t kChunk = 256;
     const DType t = p_.out_dtype;
     const int item = ItemSize(t);
     const float alpha = static_cast<float>(p_.alpha), beta = static_cast<float>(p_.beta);
     float row[kChunk], added[kChunk];
-    for (int64_t first = 0; first < n; first += kChunk) {
-      const int64_t count = std::min(kChunk, n - first);
-      for (int64_t j = 0; j < count; ++j) row[j] = value(first + j);
-      if (p_.alpha != 1) {
-        for (int64_t j = 0; j < count; ++j) row[j] *= alpha;
+    for (int64_t i = m0; i < m0 + from.rows; ++i, sums += from.row_stride) {
+      for (int64_t first = 0; first < from.cols; first += kChunk) {
+        const int64_t count = std::min(kChunk, from.cols - first);
+        const float* const values = sums + first * from.col_stride;
+        if (from.col_stride == 1) {
+          std::copy(values, values + count, row);
+        } else {
+          for (int64_t j = 0; j < count; ++j) row[j] = values[j * from.col_stride];
+        }
+        if (p_.alpha != 1) {
+          for (int64_t j = 0; j < count; ++j) row[j] *= alpha;
+        }
+        if (bias != nullptr && !library_bias_) {
+          ToFloats(t, bias + (i * p_.bias_row + (n0 + first) * p_.bias_col) * item, p_.bias_col, count, added);
+          for (int64_t j = 0; j < count; ++j) row[j] += p_.beta == 1 ? added[j] : added[j] * beta;
+        }
+        FromFloats(t, row, count, c + (i * p_.c.row_stride + (n0 + first) * p_.c.col_stride) * item, p_.c.col_stride);
       }
-      if (bias != nullptr && !library_bias_) {
-        ToFloats(t, bias + first * p_.bias_col * item, p_.bias_col, count, added);
-        for (int64_t j = 0; j < count; ++j) row[j] += p_.beta == 1 ? added[j] : added[j] * beta;
-      }
-      FromFloats(t, row, count, to + first * p_.c.col_stride * item, p_.c.col_stride);
     }
   }
   bool RunGemv(int64_t tile, const char* a, const char* b, char* c, const char* bias) const {
-    const int item = ItemSize(p_.dtype), out_item = ItemSize(p_.out_dtype);
+    const int item = ItemSize(p_.dtype);
     const int64_t begin = tile * gemv_columns_, end = std::min(p_.n, begin + gemv_columns_);
     const float* x = reinterpret_cast<const float*>(a);
     if (p_.dtype != DType::kFloat32 || p_.a.col_stride != 1 || (p_.m > 1 && p_.a.row_stride != p_.k)) {
@@ -607,11 +589,7 @@ class TiledMatmul : public PreparedOp {
       FromFloats(p_.out_dtype, y, m * columns, c, 1);
       return true;
     }
-    for (int64_t i = 0; i < m; ++i) {
-      FinishRow(columns, c + (i * p_.c.row_stride + begin * p_.c.col_stride) * out_item,
-                bias == nullptr ? nullptr : bias + (i * p_.bias_row + begin * p_.bias_col) * out_item,
-                [&](int64_t j) { return y[i * ldy + j]; });
-    }
+    FinishRows({m, columns, ldy, 1}, y, 0, begin, c, bias);
     return true;
   }
 
