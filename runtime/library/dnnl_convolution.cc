@@ -1,8 +1,8 @@
 // Convolutions by oneDNN.
 //
 // oneDNN chooses the layouts it computes in; sources and results are reordered on the way, a constant weight once. The
-// batch is cut into slices by sizes alone, and images into bands of rows where there are too few of them; each slice is
-// computed on one thread.
+// batch is cut into slices of an image or, where images are large, of a band of an image's rows; each slice is computed on
+// one thread.
 #include <algorithm>
 #include <atomic>
 
@@ -193,7 +193,8 @@ class DnnlConvolution : public PreparedOp {
   // Returns the cuts to try, best first. All slices of the last one are alike.
   std::vector<Cut> Cuts(const ConvParams& p) const {
     const int64_t batch = in_.sizes[0], rows = out_.sizes[2];
-    // The number of slices follows the work: about 8 million multiplications each, at most 32 slices.
+    // The cut of an image follows its work alone, not the number of images: the primitives, which take longer to make
+    // than to run, then serve every batch.
     double work = static_cast<double>(out_.NumElements());
     for (size_t d = weight_.sizes.size() - static_cast<size_t>(p.spatial) - 1; d < weight_.sizes.size(); ++d) {
       work *= static_cast<double>(weight_.sizes[d]);
@@ -202,10 +203,14 @@ class DnnlConvolution : public PreparedOp {
       work = static_cast<double>(in_.NumElements()) * static_cast<double>(weight_.NumElements()) /
              std::max<double>(1, static_cast<double>(in_.sizes[1]));
     }
-    const int64_t parts = std::clamp<int64_t>(static_cast<int64_t>(work / 8e6), 1, 32);
-    const int64_t images = std::max<int64_t>(1, (batch + parts - 1) / parts);
+    work /= static_cast<double>(batch);
+    // A band has about 8 million multiplications. Images of fewer than a million would run as long as a call takes.
+    constexpr double kBand = 8e6, kImages = 1e6;
+    const int64_t bands = std::clamp<int64_t>(static_cast<int64_t>(work / kBand), 1, 32);
+    int64_t images = 1;
+    while (static_cast<double>(images) * work < kImages && images < batch) images *= 2;
+    images = std::min(images, batch);
     std::vector<Cut> cuts;
-    const int64_t bands = parts / std::max<int64_t>(1, batch);
     if (bands >= 2 && CanBeBands(p)) {
       // Two bands both read at most half of the rows that one owns.
       const int64_t reach = Reach(p, 0), stride = p.stride[0], least = std::max(reach, 2 * (reach - stride));

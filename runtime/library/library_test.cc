@@ -816,6 +816,44 @@ TEST(ConvolutionTest, NoBandRunsReferenceCode) {
   }
 }
 
+// Making a primitive generates code, which takes longer than an image.
+TEST(ConvolutionTest, ALargerBatchRunsTheCodeThatASmallerOneGenerated) {
+  if (!HasOnednn()) GTEST_SKIP() << "there is no oneDNN";
+  const std::vector<ConvCase> cases = {
+      {2, 1, 64, 64, 1, {56, 56}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false},
+      {2, 1, 256, 512, 1, {14, 14}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false},
+      {2, 1, 256, 512, 1, {56, 56}, {1, 1}, {2, 2}, {0, 0}, {1, 1}, false},
+      {2, 1, 48, 48, 1, {30, 30}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false},
+      {2, 1, 64, 32, 1, {20, 20}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, true},
+  };
+  for (ConvCase c : cases) {
+    for (const bool channels_last : {false, true}) {
+      // Returns what oneDNN says of the primitives that a batch makes.
+      const auto run = [&](int64_t batch) {
+        const std::vector<int64_t> out = OutSizes(c);
+        const Tensor x = Image(DType::kFloat32, {batch, c.ic, c.in[0], c.in[1]}, channels_last);
+        const Tensor y = Image(DType::kFloat32, {batch, c.oc, out[0], out[1]}, channels_last);
+        const Tensor w = c.transposed ? Image(DType::kFloat32, {c.ic, c.oc, c.k[0], c.k[1]}, false)
+                                      : Image(DType::kFloat32, {c.oc, c.ic, c.k[0], c.k[1]}, false);
+        testing::internal::CaptureStdout();
+        dnnl_set_verbose(2);
+        const absl::Status ran = Call("convolution", {x, w}, {y}, ConvInts(c));
+        dnnl_set_verbose(0);
+        std::fflush(stdout);
+        EXPECT_TRUE(ran.ok()) << ran;
+        return testing::internal::GetCapturedStdout();
+      };
+      run(1);
+      for (const int64_t batch : {2, 8, 3}) {
+        const std::string log = run(batch);
+        EXPECT_THAT(log, testing::HasSubstr("create:cache_hit")) << "oneDNN says nothing";
+        EXPECT_THAT(log, testing::Not(testing::HasSubstr("create:cache_miss")))
+            << c.ic << " channels, batch " << batch << ", channels last: " << channels_last;
+      }
+    }
+  }
+}
+
 TEST(ConvolutionTest, OneDimOfSeparateChannelsIsAnImageOfOneRow) {
   const std::vector<ConvCase> cases = {
       {1, 2, 24, 24, 24, {50}, {3}, {1}, {1}, {1}, false},
