@@ -1,7 +1,7 @@
-// "convolution", also transposed, in 1 to 3 spatial dims and any memory format: checks requests and chooses the code.
-// oneDNN computes what it can (dnnl_convolution.cc), with operands converted if their dtype or layout is not its own.
-// float64, and float32 on a machine without oneDNN, runs by products (gemm_convolution.cc), and cases that neither has
-// (integers, odd paddings) by plain loops.
+// "convolution", also transposed, in 1 to 3 spatial dims and any memory format: checks requests and chooses the code, by
+// estimates of the time (convolution_cost.h) of all that have code for the operands: oneDNN (dnnl_convolution.cc), products of
+// matrices (gemm_convolution.cc), sums (grouped_convolution.cc), rows of a matrix (pointwise_convolution.cc), each of these
+// with converted operands, and plain loops, which compute cases that no other has (integers, odd paddings).
 #include "smelt/runtime/library/convolution.h"
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/runtime/library/convolution_cost.h"
 #include "smelt/runtime/library/halves.h"
 #include "smelt/runtime/library/implementation.h"
 #include "smelt/runtime/library/onednn.h"
@@ -265,25 +266,34 @@ using Convolution = Implementation<Call>;
 MakeResult MakeGrouped(const Call& c) { return MakeGroupedConvolution(c.r, c.p); }
 MakeResult MakeGemm(const Call& c) { return MakeGemmConvolution(c.r, c.p, c.packed); }
 
+template <ConvolutionWay kWay>
+double Estimate(const Call& c) {
+  return EstimateNanoseconds(kWay, c.r, c.p);
+}
+const char* WhyNotSums(const Call& c, DType t) {
+  return c.r.outputs[0].dtype != t ? (t == DType::kFloat32 ? "it is not float32" : "it is not float64")
+         : c.p.transposed          ? "it is transposed"
+         : c.r.outputs[0].sizes[1] > kFewPerGroup * c.p.groups ? "there are many channels in a group"
+                                                               : nullptr;
+}
+
 // Convolutions of the operands as they are.
 constexpr Convolution kDirect[] = {
     {"rows of a matrix",
      [](const Call& c) -> const char* {
-       return IsPointwise(c.r, c.p) ? nullptr : "it is not float32 with one tap and few channels";
+       return IsPointwise(c.r, c.p) ? nullptr : "it is not float32 with one tap and contiguous channels";
      },
-     [](const Call& c) -> MakeResult { return MakePointwiseConvolution(c.r); }},
-    {"sums",
-     [](const Call& c) -> const char* {
-       return IsBetterSummed(c.r, c.p) ? nullptr : "it is not float32 with few channels in a group";
-     },
-     MakeGrouped},
+     [](const Call& c) -> MakeResult { return MakePointwiseConvolution(c.r); }, Estimate<ConvolutionWay::kRows>},
+    {"sums", [](const Call& c) { return WhyNotSums(c, DType::kFloat32); }, MakeGrouped,
+     Estimate<ConvolutionWay::kSums>},
     {"oneDNN", [](const Call&) -> const char* { return HasOnednn() ? nullptr : "none is opened"; },
-     [](const Call& c) -> MakeResult { return MakeDnnlConvolution(c.r, c.p, c.packed); }},
+     [](const Call& c) -> MakeResult { return MakeDnnlConvolution(c.r, c.p, c.packed); },
+     Estimate<ConvolutionWay::kOnednn>},
     {"matrix products",
      [](const Call& c) -> const char* {
-       return HasOnednn() ? "there is oneDNN" : c.r.outputs[0].dtype != DType::kFloat32 ? "it is not float32" : nullptr;
+       return c.r.outputs[0].dtype != DType::kFloat32 ? "it is not float32" : nullptr;
      },
-     MakeGemm},
+     MakeGemm, Estimate<ConvolutionWay::kProducts>},
 };
 
 // Returns the same convolution in the dims for which there is faster code; null if they are those of the request. Spatial
@@ -333,7 +343,7 @@ std::optional<LibraryRequest> InBetterDims(const LibraryRequest& r, const ConvPa
 
 // Returns null if none of kDirect computes `inner`, which is the request in another dtype or layout.
 MakeResult MakeConverted(const Call& c, LibraryRequest inner) {
-  MakeResult op = MakeFirst<Call>(kDirect, {inner, c.p, c.packed}, "");
+  MakeResult op = MakeCheapest<Call>(kDirect, {inner, c.p, c.packed}, "");
   if (absl::IsUnimplemented(op.status())) return std::unique_ptr<PreparedOp>();
   if (!op.ok()) return op;
   std::string chosen = (*op)->implementation();
@@ -342,9 +352,17 @@ MakeResult MakeConverted(const Call& c, LibraryRequest inner) {
   return std::unique_ptr<PreparedOp>(std::move(converted));
 }
 
-const char* WhyNotConverted(const Call& c, const LibraryRequest& inner, const char* is_same) {
-  const DType t = c.r.outputs[0].dtype;
-  return !IsFloating(t) ? "it is not floating point" : inner == c.r ? is_same : nullptr;
+// Returns the time of the copies and of the cheapest way behind them.
+double EstimateConverted(const Call& c, const LibraryRequest& inner) {
+  std::string passed_over;
+  const std::vector<Estimated<Call>> ways = ByEstimate<Call>(kDirect, {inner, c.p, c.packed}, passed_over);
+  return EstimateCopies(c.r, inner) + (ways.empty() ? 0 : ways[0].nanoseconds);
+}
+
+const char* WhyNotConverted(const Call& c, LibraryRequest inner, const char* is_same) {
+  if (!IsFloating(c.r.outputs[0].dtype)) return "it is not floating point";
+  for (size_t i = 0; i < inner.inputs.size(); ++i) inner.inputs[i].constant = c.r.inputs[i].constant;
+  return inner == c.r ? is_same : nullptr;
 }
 
 constexpr Convolution kConvolutions[] = {
@@ -352,27 +370,24 @@ constexpr Convolution kConvolutions[] = {
     kDirect[1],
     kDirect[2],
     kDirect[3],
-    {"sums of float64",
-     [](const Call& c) -> const char* {
-       return c.r.outputs[0].dtype != DType::kFloat64               ? "it is not float64"
-              : c.p.transposed                                      ? "it is transposed"
-              : c.r.outputs[0].sizes[1] > kFewPerGroup * c.p.groups ? "there are many channels in a group"
-                                                                    : nullptr;
-     },
-     MakeGrouped},
+    {"sums of float64", [](const Call& c) { return WhyNotSums(c, DType::kFloat64); }, MakeGrouped,
+     Estimate<ConvolutionWay::kSums>},
     {"matrix products of float64",
      [](const Call& c) -> const char* {
        return c.r.outputs[0].dtype != DType::kFloat64 ? "it is not float64" : nullptr;
      },
-     MakeGemm},
+     MakeGemm, Estimate<ConvolutionWay::kProducts>},
     {"dense copies",
      [](const Call& c) { return WhyNotConverted(c, ConvertedOp::Spread(c.r), "no operand is expanded"); },
-     [](const Call& c) { return MakeConverted(c, ConvertedOp::Spread(c.r)); }},
+     [](const Call& c) { return MakeConverted(c, ConvertedOp::Spread(c.r)); },
+     [](const Call& c) { return EstimateConverted(c, ConvertedOp::Spread(c.r)); }},
     {"copies in float32",
      [](const Call& c) { return WhyNotConverted(c, ConvertedOp::Inner(c.r), "the operands are dense float32"); },
-     [](const Call& c) { return MakeConverted(c, ConvertedOp::Inner(c.r)); }},
+     [](const Call& c) { return MakeConverted(c, ConvertedOp::Inner(c.r)); },
+     [](const Call& c) { return EstimateConverted(c, ConvertedOp::Inner(c.r)); }},
     {"loops", [](const Call&) -> const char* { return nullptr; },
-     [](const Call& c) -> MakeResult { return std::make_unique<NaiveConvolution>(c.r, c.p); }},
+     [](const Call& c) -> MakeResult { return std::make_unique<NaiveConvolution>(c.r, c.p); },
+     Estimate<ConvolutionWay::kLoops>},
 };
 
 class NothingToDo : public PreparedOp {
@@ -400,7 +415,23 @@ MakeResult MakeConvolution(const LibraryRequest& r, PackedWeights* packed) {
     return std::unique_ptr<PreparedOp>(new NaiveConvolution(r, std::move(p)));
   }
   if (const std::optional<LibraryRequest> less = InBetterDims(r, p)) return MakeConvolution(*less, packed);
-  return MakeFirst<Call>(kConvolutions, {r, p, packed}, "convolution");
+  return MakeCheapest<Call>(kConvolutions, {r, p, packed}, "convolution");
+}
+
+absl::StatusOr<std::vector<MadeConvolution>> MakeAllConvolutions(const LibraryRequest& r, PackedWeights* packed) {
+  for (const OperandShape& o : {r.inputs[0], r.inputs[1], r.outputs[0]}) {
+    if (o.NumElements() == 0) return absl::InvalidArgumentError("there is no choice: an operand is empty");
+  }
+  SMELT_ASSIGN_OR_RETURN(const ConvParams p, ParseConvParams(r, r.inputs[0], r.inputs[1], r.outputs[0]));
+  if (const std::optional<LibraryRequest> less = InBetterDims(r, p)) return MakeAllConvolutions(*less, packed);
+  const Call call{r, p, packed};
+  std::vector<MadeConvolution> all;
+  std::string passed_over;
+  for (const Estimated<Call>& way : ByEstimate<Call>(kConvolutions, call, passed_over)) {
+    SMELT_ASSIGN_OR_RETURN(std::unique_ptr<PreparedOp> op, way.way->make(call));
+    if (op != nullptr) all.push_back({way.way->name, way.nanoseconds, std::move(op)});
+  }
+  return all;
 }
 
 }  // namespace smelt::library_internal

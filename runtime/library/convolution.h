@@ -77,21 +77,26 @@ std::unique_ptr<PreparedOp> MakeDnnlConvolution(const LibraryRequest& r, const C
 
 // For float64 or float32, not transposed, with no empty operand and few results per group, at most kFewPerGroup.
 constexpr int64_t kFewPerGroup = 4;
-// Returns whether that is faster than oneDNN, for float32: oneDNN has vectors of channels, which few channels do not
-// fill, and its fast code for many separate channels handles at most 10 elements along a row. Without oneDNN it is
-// faster for all separate channels: the product of a single row and a matrix is mostly copying.
-bool IsBetterSummed(const LibraryRequest& r, const ConvParams& p);
 std::unique_ptr<PreparedOp> MakeGroupedConvolution(const LibraryRequest& r, const ConvParams& p);
 
 // Returns whether the places of a channel lie in one piece, in order.
 bool IsPlane(const OperandShape& o);
 
-// Returns whether it has one tap, few result channels, and float32 images with contiguous channels.
+// Returns whether it has one tap, and float32 images with contiguous channels.
 bool IsPointwise(const LibraryRequest& r, const ConvParams& p);
 std::unique_ptr<PreparedOp> MakePointwiseConvolution(const LibraryRequest& r);
 
 // For float64 and float32, with no empty operand: computed by matrix products.
 MakeResult MakeGemmConvolution(const LibraryRequest& r, const ConvParams& p, PackedWeights* packed);
+
+// One of the ways to compute a convolution.
+struct MadeConvolution {
+  const char* name;
+  double nanoseconds;  // the estimate
+  std::unique_ptr<PreparedOp> op;
+};
+// Makes the convolution in all ways that apply, the chosen one first: for comparing them.
+absl::StatusOr<std::vector<MadeConvolution>> MakeAllConvolutions(const LibraryRequest& r, PackedWeights* packed);
 
 }  // namespace smelt::library_internal
 

@@ -1,5 +1,5 @@
-// Convolutions of float64, which oneDNN does not have, and of float32 where there is no oneDNN. For some places of the
-// result at a time, the elements that they read are laid out as a matrix, and a product does the rest.
+// Convolutions of float64, which oneDNN does not have, and of float32. For some places of the result at a time, the
+// elements that they read are laid out as a matrix, and a product does the rest.
 // If the channels are last, each place is a row of that matrix, otherwise a column.
 #include <algorithm>
 #include <array>

@@ -7,7 +7,6 @@
 
 #include "smelt/runtime/library/at_best_level.h"
 #include "smelt/runtime/library/convolution.h"
-#include "smelt/runtime/library/onednn.h"
 #include "smelt/runtime/library/scratch.h"
 
 namespace smelt::library_internal {
@@ -378,17 +377,6 @@ class GroupedConvolution : public PreparedOp {
 };
 
 }  // namespace
-
-bool IsBetterSummed(const LibraryRequest& r, const ConvParams& p) {
-  const OperandShape &in = r.inputs[0], &weight = r.inputs[1], &out = r.outputs[0];
-  const int64_t in_per_group = in.sizes[1] / p.groups, out_per_group = out.sizes[1] / p.groups;
-  if (out.dtype != DType::kFloat32 || p.transposed || std::max(in_per_group, out_per_group) > kFewPerGroup)
-    return false;
-  const bool depthwise = in_per_group == 1 && out_per_group == 1;
-  if (depthwise && !HasOnednn()) return true;
-  if (p.stride.back() != 1 || out.sizes.back() < kShortest<float>) return false;
-  return !depthwise || p.spatial == 3 || p.groups <= 4 || (weight.sizes.back() - 1) * p.dilation.back() >= 10;
-}
 
 std::unique_ptr<PreparedOp> MakeGroupedConvolution(const LibraryRequest& r, const ConvParams& p) {
   if (r.outputs[0].dtype == DType::kFloat32) return std::make_unique<GroupedConvolution<float>>(r, p);

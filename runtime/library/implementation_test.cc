@@ -51,7 +51,7 @@ TEST(ImplementationTest, ACallThatNoWayAppliesToIsRefusedWithAllReasons) {
   EXPECT_THAT(OfMatmul(DType::kBool, 4, 4, 4), HasSubstr("rows: bool has no products"));
 }
 
-TEST(ImplementationTest, AConvolutionIsMadeByTheFirstWayThatApplies) {
+TEST(ImplementationTest, AConvolutionIsMadeByTheCheapestWayThatApplies) {
   const auto of = [](DType t, int64_t channels) {
     return ImplementationOf({.op = "convolution",
                              .inputs = {Dense(t, {1, channels, 9, 9}), Dense(t, {channels, channels, 3, 3})},
@@ -62,6 +62,35 @@ TEST(ImplementationTest, AConvolutionIsMadeByTheFirstWayThatApplies) {
   EXPECT_THAT(of(DType::kFloat64, 32), StartsWith("matrix products of float64 ("));
   EXPECT_THAT(of(DType::kFloat64, 32), HasSubstr("sums of float64: there are many channels in a group"));
   EXPECT_THAT(of(DType::kInt32, 32), StartsWith("loops ("));
+}
+
+class Nothing : public PreparedOp {
+ public:
+  absl::Status Run(const LibraryContext&, absl::Span<char* const>, absl::Span<char* const>) const override {
+    return absl::OkStatus();
+  }
+};
+
+TEST(ImplementationTest, TheWayWithTheLeastEstimateThatHasCodeIsMade) {
+  using library_internal::MakeResult;
+  using Way = library_internal::Implementation<int>;
+  constexpr auto kApplies = [](const int&) -> const char* { return nullptr; };
+  constexpr auto kMake = [](const int&) -> MakeResult { return std::make_unique<Nothing>(); };
+  const Way ways[] = {
+      {"slow", kApplies, kMake, [](const int& n) { return 3.0 * n; }},
+      {"unfit", [](const int&) { return "it does not fit"; }, kMake, [](const int&) { return 0.0; }},
+      {"fast", kApplies, kMake, [](const int& n) { return 2.0 * n; }},
+      {"missing", kApplies, [](const int&) -> MakeResult { return nullptr; }, [](const int& n) { return 1.0 * n; }},
+      {"as fast", kApplies, kMake, [](const int& n) { return 2.0 * n; }},
+  };
+  const MakeResult op = library_internal::MakeCheapest<int>(ways, 10, "nothing");
+  ASSERT_TRUE(op.ok()) << op.status();
+  EXPECT_EQ(
+      (*op)->implementation(),
+      "fast (unfit: it does not fit; missing: there is no code for these operands; as fast: it is estimated to take "
+      "1 times as long; slow: it is estimated to take 1.5 times as long)");
+  const MakeResult none = library_internal::MakeCheapest<int>({&ways[1], 1}, 10, "nothing");
+  EXPECT_EQ(none.status().message(), "nothing: unfit: it does not fit");
 }
 
 TEST(ImplementationTest, SelectionDependsOnHowManyElementsOfALineAreKept) {

@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "smelt/core/tensor/tensor.h"
 #include "smelt/runtime/cpu.h"
+#include "smelt/runtime/library/convolution.h"
 #include "smelt/runtime/library/dnnl_util.h"
 #include "smelt/runtime/library/transpose.h"
 
@@ -727,6 +728,50 @@ TEST(ConvolutionTest, EveryShapeLayoutAndDtypeGivesTheSumOfItsTaps) {
                                                 : 1e-5)
             << Name(t) << " groups " << c.groups << " spatial " << c.spatial << " transposed " << c.transposed
             << " layout " << layout;
+      }
+    }
+  }
+}
+
+TEST(ConvolutionTest, EveryWayToComputeItGivesTheSumOfItsTaps) {
+  for (const DType t : {DType::kFloat32, DType::kFloat64}) {
+    for (const ConvCase& c : ConvCases()) {
+      for (const bool channels_last : {false, true}) {
+        std::vector<int64_t> in_sizes = {c.n, c.ic}, out_sizes = {c.n, c.oc};
+        std::vector<int64_t> w_sizes =
+            c.transposed ? std::vector<int64_t>{c.ic, c.oc / c.groups} : std::vector<int64_t>{c.oc, c.ic / c.groups};
+        const std::vector<int64_t> out = OutSizes(c);
+        in_sizes.insert(in_sizes.end(), c.in.begin(), c.in.end());
+        out_sizes.insert(out_sizes.end(), out.begin(), out.end());
+        w_sizes.insert(w_sizes.end(), c.k.begin(), c.k.end());
+        const Tensor x = Image(t, in_sizes, channels_last), w = Image(t, w_sizes, false);
+        const Tensor y = Image(t, out_sizes, channels_last);
+        if (y.NumElements() == 0) continue;
+        const Tensor want = Fill(Tensor::Empty(DType::kFloat64, out_sizes), [] { return 0.0; });
+        ForEachTap(c, out, [&](auto i, auto k, auto o) {
+          *reinterpret_cast<double*>(Element(want, o)) += LoadDouble(Element(x, i), t) * LoadDouble(Element(w, k), t);
+        });
+        LibraryRequest r;
+        r.op = "convolution";
+        r.inputs = {ShapeOf(x), ShapeOf(w, /*constant=*/true)};
+        r.outputs = {ShapeOf(y)};
+        r.ints = ConvInts(c);
+        PackedWeights packed;
+        const auto ways = library_internal::MakeAllConvolutions(r, &packed);
+        ASSERT_TRUE(ways.ok()) << ways.status();
+        ASSERT_GE(ways->size(), 2) << "loops, and one that is faster";
+        for (const library_internal::MadeConvolution& way : *ways) {
+          Fill(y, [] { return std::nan(""); });
+          char* const in[] = {static_cast<char*>(x.data()), static_cast<char*>(w.data())};
+          char* const to[] = {static_cast<char*>(y.data())};
+          ASSERT_TRUE(way.op->Run(LibraryContext{}, in, to).ok()) << way.name;
+          const double* expected = want.data_as<double>();
+          ForEachElement({static_cast<char*>(y.data()), t, y.sizes(), y.strides()}, [&](const char* p) {
+            ASSERT_NEAR(LoadDouble(p, t), *expected, 1e-5 * (1 + std::abs(*expected)))
+                << way.name << ", " << Name(t) << ", groups " << c.groups << ", spatial " << c.spatial;
+            ++expected;
+          });
+        }
       }
     }
   }

@@ -1,4 +1,4 @@
-// Convolutions of float32 with one tap and few result channels: each image is a matrix of channels and places, and each
+// Convolutions of float32 with one tap, for few result channels: each image is a matrix of channels and places, and each
 // result channel is a row times that matrix. oneDNN has vectors of result channels, which few channels do not fill.
 #include <algorithm>
 #include <utility>
@@ -56,9 +56,8 @@ bool IsPlane(const OperandShape& o) {
 }
 
 bool IsPointwise(const LibraryRequest& r, const ConvParams& p) {
-  constexpr int64_t kMostChannels = 24;
   const OperandShape &in = r.inputs[0], &weight = r.inputs[1], &out = r.outputs[0];
-  if (out.dtype != DType::kFloat32 || p.transposed || p.groups != 1 || out.sizes[1] > kMostChannels) return false;
+  if (out.dtype != DType::kFloat32 || p.transposed || p.groups != 1) return false;
   for (int d = 0; d < p.spatial; ++d) {
     if (weight.sizes[2 + d] != 1 || p.stride[d] != 1 || p.padding[d] != 0 || in.sizes[2 + d] != out.sizes[2 + d])
       return false;
