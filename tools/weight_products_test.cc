@@ -435,7 +435,7 @@ void ExpectInt4Product(const Int4Case& c, int64_t rows, const std::string& name)
 }
 
 TEST(Int4ProductTest, RowsOfEveryNumberAreMultipliedByGroupsWithZeroPoints) {
-  for (int64_t rows : {1, 2, 3, 4, 5, 70}) ExpectInt4Product({}, rows, "int4_rows");
+  for (int64_t rows : {1, 2, 3, 4, 5, 8, 9, 12, 15, 64, 70}) ExpectInt4Product({}, rows, "int4_rows");
 }
 
 TEST(Int4ProductTest, SymmetricGroupsHaveNoZeroPoints) {
@@ -447,7 +447,7 @@ TEST(Int4ProductTest, UnsignedElementsHaveZeroPointsAroundTheMiddle) {
 }
 
 TEST(Int4ProductTest, RowsOfBfloat16AreMultipliedExactly) {
-  for (int64_t rows : {1, 3, 9})
+  for (int64_t rows : {1, 3, 7, 9, 16, 44})
     ExpectInt4Product({.rows = DType::kBFloat16, .n = 81, .k = 96, .group = 32}, rows, "int4_bfloat16");
 }
 

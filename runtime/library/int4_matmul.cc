@@ -1,7 +1,7 @@
 // "int4_mm": rows times a weight of 4 bits, whose groups of elements along the depth have a scale each. A constant
-// weight is packed once; it is read once by each call, and its elements become floats in registers. Few rows are
-// multiplied directly; for more rows some columns at a time become a matrix of the rows' dtype, which is multiplied as
-// other matrices are.
+// weight is packed once; it is read once by each call, and its elements become floats in registers, where up to eight
+// rows are multiplied by them. For many rows some columns at a time become a matrix of the rows' dtype, which is multiplied
+// as other matrices are.
 //
 // The packed form consists of blocks of 64 columns, with vectors of 16 columns. A block has for each group its scales,
 // its offsets, and its elements: 8 along the depth and 16 columns are 16 words of 32 bits. In a word the elements with
@@ -28,7 +28,9 @@
 namespace smelt::library_internal {
 namespace {
 
-constexpr int kMostRows = 4;  // that are multiplied directly
+// Rows that are multiplied directly, as floats and as pairs of bfloat16, which other matrices are multiplied by faster.
+constexpr int64_t kMostRows = 64, kMostPairRows = 40;
+constexpr int kTileRows = 8;  // that share each element in registers
 constexpr int kLine = 16;     // columns of a packed vector
 constexpr int kLines = 4;     // vectors of a block
 constexpr int kBlock = kLine * kLines;
@@ -147,7 +149,12 @@ SMELT_INLINE void LoadOffsets(const Packing& p, const char* at, int64_t i, const
 struct Rows {
   const float* x = nullptr;         // [rows, groups, words * 8]
   const uint16_t* pairs = nullptr;  // the same in bfloat16; null: x is read
+  int64_t step = 0;                 // from row to row of both
   const float* sums = nullptr;      // [rows, groups]
+
+  Rows From(int64_t row, int64_t groups) const {
+    return {x + row * step, pairs == nullptr ? nullptr : pairs + row * step, step, sums + row * groups};
+  }
 };
 
 // y[m * ldy + j] for kCount vectors of columns of a block, from column `first` of the block on.
@@ -155,8 +162,10 @@ template <int kLanes, int kRows, int kCount, bool kPairs>
 SMELT_INLINE void Columns(const Packing& p, const char* block, int64_t lines, int64_t first, const Rows& rows, float* y,
                           int64_t ldy) {
   using V = Floats<kLanes>;
-  const int64_t width = lines * kLine, step = p.words * kWord, depth = p.groups * step;
-  V totals[kRows][kCount] = {};
+  const int64_t width = lines * kLine, step = p.words * kWord, depth = rows.step;
+  // Of many rows, registers hold the sums of a group alone.
+  constexpr bool kTotalsInMemory = kRows > 4;
+  V totals[kTotalsInMemory ? 1 : kRows][kCount] = {};
   for (int64_t g = 0; g < p.groups; ++g) {
     const char* const at = block + g * p.GroupBytes(lines);
     const char* const offsets = at + width * p.scale_bytes();
@@ -206,16 +215,27 @@ SMELT_INLINE void Columns(const Packing& p, const char* block, int64_t lines, in
         }
       }
     }
+#pragma GCC unroll 8
     for (int c = 0; c < kCount; ++c) {
-      V scales;
+      V scales, offset = {};
       LoadScales<kLanes>(p, at, first + c * kLanes, scales);
-      for (int m = 0; m < kRows; ++m) totals[m][c] += sums[m][c] * scales;
-      if (p.offset == Offset::kNone) continue;
-      V offset;
-      LoadOffsets<kLanes>(p, offsets, first + c * kLanes, scales, offset);
-      for (int m = 0; m < kRows; ++m) totals[m][c] += offset * rows.sums[m * p.groups + g];
+      if (p.offset != Offset::kNone) LoadOffsets<kLanes>(p, offsets, first + c * kLanes, scales, offset);
+#pragma GCC unroll 8
+      for (int m = 0; m < kRows; ++m) {
+        if constexpr (kTotalsInMemory) {
+          float* const place = y + m * ldy + first + c * kLanes;
+          V total = {};
+          if (g > 0) std::memcpy(&total, place, sizeof(total));
+          total += sums[m][c] * scales + offset * rows.sums[m * p.groups + g];
+          std::memcpy(place, &total, sizeof(total));
+        } else {
+          totals[m][c] += sums[m][c] * scales;
+          if (p.offset != Offset::kNone) totals[m][c] += offset * rows.sums[m * p.groups + g];
+        }
+      }
     }
   }
+  if constexpr (kTotalsInMemory) return;
   for (int m = 0; m < kRows; ++m) {
     for (int c = 0; c < kCount; ++c) std::memcpy(y + m * ldy + first + c * kLanes, &totals[m][c], sizeof(V));
   }
@@ -232,13 +252,19 @@ SMELT_INLINE void Block(const Packing& p, const char* block, int64_t lines, cons
   for (; i < width; i += kLanes) Columns<kLanes, kRows, 1, kPairs>(p, block, lines, i, rows, y, ldy);
 }
 
+// Some rows may follow the last of `m`: what they multiply is written to y behind the others.
 template <int kLanes, bool kPairs>
-SMELT_INLINE void RowsOfBlock(const Packing& p, const char* block, int64_t lines, int m, const Rows& rows, float* y,
+SMELT_INLINE void RowsOfBlock(const Packing& p, const char* block, int64_t lines, int64_t m, const Rows& rows, float* y,
                               int64_t ldy) {
-  if (m == 1) return Block<kLanes, 1, kPairs>(p, block, lines, rows, y, ldy);
-  if (m == 2) return Block<kLanes, 2, kPairs>(p, block, lines, rows, y, ldy);
-  if (m == 3) return Block<kLanes, 3, kPairs>(p, block, lines, rows, y, ldy);
-  Block<kLanes, 4, kPairs>(p, block, lines, rows, y, ldy);
+  int64_t i = 0;
+  for (; m - i > 4; i += kTileRows)
+    Block<kLanes, kTileRows, kPairs>(p, block, lines, rows.From(i, p.groups), y + i * ldy, ldy);
+  const Rows last = rows.From(i, p.groups);
+  y += i * ldy;
+  if (m - i == 1) Block<kLanes, 1, kPairs>(p, block, lines, last, y, ldy);
+  if (m - i == 2) Block<kLanes, 2, kPairs>(p, block, lines, last, y, ldy);
+  if (m - i == 3) Block<kLanes, 3, kPairs>(p, block, lines, last, y, ldy);
+  if (m - i == 4) Block<kLanes, 4, kPairs>(p, block, lines, last, y, ldy);
 }
 
 // Writes group g of a block as floats: to[i * step + column of the block].
@@ -288,8 +314,8 @@ class Int4Matmul : public PreparedOp {
                    absl::Span<char* const> outputs) const override {
     if (out_.NumElements() == 0) return absl::OkStatus();
     Rows rows;
-    const bool direct = packed_ != nullptr && m_ <= kMostRows && Prepare(inputs[0], rows);
-    // A tile of a product of few rows is about 64 KiB of the weight.
+    const bool direct = packed_ != nullptr && m_ <= (pairs_ ? kMostPairRows : kMostRows) && Prepare(inputs[0], rows);
+    // A tile of a direct product is about 64 KiB of the weight.
     const int64_t blocks = (w_.n + kBlock - 1) / kBlock;
     const int64_t per_tile =
         direct ? std::clamp<int64_t>((int64_t{64} << 10) / (w_.k * kBlock / 2), 1, 16) : kTileBlocks;
@@ -298,7 +324,7 @@ class Int4Matmul : public PreparedOp {
       const int64_t first = tile * per_tile, last = std::min(first + per_tile, blocks);
       const int64_t begin = first * kBlock, count = std::min(last * kBlock, w_.n) - begin;
       const int64_t step = direct ? per_tile * kBlock : step_;
-      float* const y = reinterpret_cast<float*>(Scratch::Get(ScratchUse::kDestination, m_ * step * 4));
+      float* const y = reinterpret_cast<float*>(Scratch::Get(ScratchUse::kDestination, (m_ + kTileRows) * step * 4));
       if (direct) {
         Multiply(first, last, rows, y, step);
       } else {
@@ -421,12 +447,17 @@ class Int4Matmul : public PreparedOp {
 
   // Returns false if some sum is not finite: what it is multiplied by may then not be split into a scale and an offset.
   bool Prepare(const char* data, Rows& rows) const {
-    const int64_t step = packing_.words * kWord, depth = w_.groups * step, item = ItemSize(rows_.dtype);
+    // Rows that are a power of two apart would fall on few sets of the nearest cache.
+    constexpr int64_t kApart = 48;
+    const int64_t step = packing_.words * kWord, depth = w_.groups * step + kApart, item = ItemSize(rows_.dtype);
+    const int64_t whole = m_ <= 4 ? m_ : (m_ + kTileRows - 1) / kTileRows * kTileRows;
     char* const memory =
-        Scratch::Get(ScratchUse::kWeights, (m_ * depth * 2 + m_ * w_.groups) * static_cast<int64_t>(sizeof(float)));
+        Scratch::Get(ScratchUse::kWeights, whole * (depth * 2 + w_.groups) * static_cast<int64_t>(sizeof(float)));
     float* const x = reinterpret_cast<float*>(memory);
-    uint16_t* const pairs = reinterpret_cast<uint16_t*>(x + m_ * depth);
-    float* const sums = x + 2 * m_ * depth;
+    uint16_t* const pairs = reinterpret_cast<uint16_t*>(x + whole * depth);
+    float* const sums = x + 2 * whole * depth;
+    std::fill(x + m_ * depth, x + whole * depth, 0.0f);
+    std::fill(sums + m_ * w_.groups, sums + whole * w_.groups, 0.0f);
     bool finite = true;
     for (int64_t i = 0; i < m_; ++i) {
       for (int64_t g = 0; g < w_.groups; ++g) {
@@ -444,14 +475,16 @@ class Int4Matmul : public PreparedOp {
         finite = finite && std::isfinite(sum);
       }
     }
-    if (pairs_) FromFloats(DType::kBFloat16, x, m_ * depth, pairs, 1);
-    rows = {x, pairs_ ? pairs : nullptr, sums};
+    if (pairs_) {
+      for (int64_t i = 0; i < whole; ++i)
+        FromFloats(DType::kBFloat16, x + i * depth, depth - kApart, pairs + i * depth, 1);
+    }
+    rows = {x, pairs_ ? pairs : nullptr, depth, sums};
     return finite;
   }
 
   // Multiplies the rows by blocks [first, last).
   void Multiply(int64_t first, int64_t last, const Rows& rows, float* y, int64_t ldy) const {
-    const int m = static_cast<int>(m_);
     AtBestVectors([&](auto bytes) SMELT_ALWAYS_INLINE {
       constexpr int kLanes = bytes / 4;
       for (int64_t b = first; b < last; ++b) {
@@ -460,11 +493,11 @@ class Int4Matmul : public PreparedOp {
         float* const to = y + (b - first) * kBlock;
         if constexpr (kLanes == 16) {
           if (rows.pairs != nullptr) {
-            RowsOfBlock<kLanes, true>(packing_, block, lines, m, rows, to, ldy);
+            RowsOfBlock<kLanes, true>(packing_, block, lines, m_, rows, to, ldy);
             continue;
           }
         }
-        RowsOfBlock<kLanes, false>(packing_, block, lines, m, rows, to, ldy);
+        RowsOfBlock<kLanes, false>(packing_, block, lines, m_, rows, to, ldy);
       }
     });
   }
