@@ -47,8 +47,9 @@ struct Access {
 // has the accesses to several, have numbers from kSetList on. Both are numbered densely.
 constexpr uint32_t kSetList = uint32_t{1} << 31;
 
-// All accesses of one kind (writes, or reads), by list and by node. Entry 0 is none. A list is in program order: a treap, so that the accesses between two nodes are found without walking the others. Appending costs
-// O(1), everything else O(log). A node that moves is taken out before its place changes in any list.
+// All accesses of one kind (writes, or reads), by list and by node. Entry 0 is none. A list is in program order: a
+// treap, so that the accesses between two nodes are found without walking the others. Appending costs O(1), everything
+// else O(log). A node that moves is taken out before its place changes in any list.
 class AccessIndex {
  public:
   explicit AccessIndex(const BlockTree& tree) : tree_(tree) { Clear(); }

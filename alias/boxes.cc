@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "smelt/alias/state.h"
 
 namespace smelt {
 namespace alias_internal {

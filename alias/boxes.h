@@ -6,7 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "smelt/alias/state.h"
+#include "smelt/alias/geom.h"
+#include "smelt/core/ir/graph.h"
 
 namespace smelt {
 namespace alias_internal {

@@ -1,55 +1,56 @@
-// Topological moves: paths of dependences, found through uses and through the write index, not by walking the block.
+#include "smelt/alias/moves.h"
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "smelt/alias/state.h"
 
 namespace smelt {
+namespace alias_internal {
 
-using alias_internal::kGeometryRead;
-using alias_internal::kGeometryWrite;
-using alias_internal::kOfContainer;
-using alias_internal::kRead;
-using alias_internal::kWrite;
-using alias_internal::ObjectOf;
-using alias_internal::SetPool;
+namespace {
 
-std::string AliasDb::State::DescribeNode(NodeId n) const {
-  const Node& node = g.node(n);
-  std::string out = node.op.name();
-  if (!node.outputs.empty()) absl::StrAppend(&out, " (%", g.value(node.outputs[0]).name, ")");
-  if (node.source != nullptr && !node.source->file.empty()) absl::StrAppend(&out, " at ", node.source->ToString());
-  return out;
+// The kind of an access's storage. Accesses to several are to memory.
+ObjectKind KindOf(const AliasDb::State& s, const Access& a) {
+  return a.IsOfOne() ? s.objects[ObjectOf(a.storage())].kind : ObjectKind::kTensor;
 }
 
-int64_t AliasDb::State::BeginSearch(Search* search) {
+}  // namespace
+
+void Moves::Step(Search* search, int64_t count) {
+  s_.steps += count;
+  search->left -= count;
+}
+
+int64_t Moves::BeginSearch(Search* search) {
   constexpr int64_t kFewSteps = 256;
-  search->left = g.num_nodes() <= alias_internal::solved_at_once ? INT64_MAX : std::max(kFewSteps, move_credit);
+  search->left = s_.g.num_nodes() <= solved_at_once ? INT64_MAX : std::max(kFewSteps, credit_);
   return search->left;
 }
 
-void AliasDb::State::EndSearch(const Search& search, int64_t of) {
+void Moves::EndSearch(const Search& search, int64_t of) {
   constexpr int64_t kPaidByQuestion = 64;
-  if (of != INT64_MAX) move_credit = std::max<int64_t>(0, move_credit + kPaidByQuestion - (of - search.left));
+  if (of != INT64_MAX) credit_ = std::max<int64_t>(0, credit_ + kPaidByQuestion - (of - search.left));
 }
 
 // n and the nodes inside it, and their accesses.
-void AliasDb::State::AccessesOf(NodeId n, Search* search, absl::InlinedVector<NodeId, 8>* inside,
-                                absl::InlinedVector<Access, 8>* out) {
+void Moves::AccessesOf(NodeId n, Search* search, absl::InlinedVector<NodeId, 8>* inside,
+                       absl::InlinedVector<Access, 8>* out) {
   *inside = {n};
   for (size_t i = 0; i < inside->size() && !search->IsExhausted(); ++i) {
-    for (BlockId b : g.node((*inside)[i]).blocks) {
-      for (NodeId m = g.block(b).first; m.valid() && !search->IsExhausted(); m = g.node(m).next) {
+    for (BlockId b : s_.g.node((*inside)[i]).blocks) {
+      for (NodeId m = s_.g.block(b).first; m.valid() && !search->IsExhausted(); m = s_.g.node(m).next) {
         Step(search);
         inside->push_back(m);
       }
     }
   }
   for (NodeId x : *inside) {
-    for (uint32_t i = RecordOf(x).first_write; i != 0; i = writes.at(i).node_next) out->push_back(writes.at(i));
-    for (uint32_t i = RecordOf(x).first_read; i != 0; i = reads.at(i).node_next) {
-      out->push_back(reads.at(i));
-      out->back().list = ListOfReads(out->back().list);
+    for (uint32_t i = s_.records.RecordOf(x).first_write; i != 0; i = s_.accesses.writes.at(i).node_next)
+      out->push_back(s_.accesses.writes.at(i));
+    for (uint32_t i = s_.records.RecordOf(x).first_read; i != 0; i = s_.accesses.reads.at(i).node_next) {
+      out->push_back(s_.accesses.reads.at(i));
+      out->back().list = s_.accesses.ListOfReads(out->back().list);
     }
   }
   Step(search, static_cast<int64_t>(out->size()));
@@ -57,20 +58,20 @@ void AliasDb::State::AccessesOf(NodeId n, Search* search, absl::InlinedVector<No
 
 // An access to one of few may conflict with those to many, and the other way round: appends each to all lists where the
 // others are.
-void AliasDb::State::AddListsToLookAt(Search* search, absl::InlinedVector<Access, 8>* accesses) {
-  if (set_lists.empty()) return;
+void Moves::AddListsToLookAt(Search* search, absl::InlinedVector<Access, 8>* accesses) {
+  if (!s_.accesses.HasSetLists()) return;
   const size_t count = accesses->size();
   for (size_t i = 0; i < count; ++i) {
     Access a = (*accesses)[i];
     if (a.IsOfOne()) {
-      const uint32_t of_sets = SetListOf(a.list);
+      const uint32_t of_sets = s_.accesses.SetListOf(a.list);
       if (of_sets == 0) continue;
       a.list = of_sets;
       accesses->push_back(a);
       continue;
     }
     absl::InlinedVector<uint32_t, 40> lists;
-    sets.ForEach(a.storages, [&](Ref s) { lists.push_back(ListOf(ObjectOf(s))); });
+    s_.sets.ForEach(a.storages, [&](Ref s) { lists.push_back(s_.accesses.ListOf(ObjectOf(s))); });
     std::sort(lists.begin(), lists.end());
     lists.erase(std::unique(lists.begin(), lists.end()), lists.end());
     for (uint32_t list : lists) {
@@ -82,12 +83,15 @@ void AliasDb::State::AddListsToLookAt(Search* search, absl::InlinedVector<Access
 }
 
 // Returns whether `w` touches some handle of `a`, in its storages.
-bool AliasDb::State::AnyHits(const Access& w, const Access& a, bool as_container, bool ignore_age) {
-  if (SetPool::IsSingle(a.handles)) return AccessHits(w, a.object(), a.storages, as_container, ignore_age);
-  if (!AnyStoragesMayOverlap(w.storages, a.storages, ignore_age)) return false;
-  if (sets.Size(w.handles) * sets.Size(a.handles) > alias_internal::kManyPairs) return true;
-  for (Ref r : sets.Refs(a.handles)) {
-    if (AccessHits(w, r, as_container ? SetPool::Single(r) : Storages(r), as_container, ignore_age)) return true;
+bool Moves::AnyHits(const Access& w, const Access& a, bool as_container, bool ignore_age) {
+  if (SetPool::IsSingle(a.handles))
+    return s_.queries.overlaps.AccessHits(w, a.object(), a.storages, as_container, ignore_age);
+  if (!s_.queries.overlaps.AnyStoragesMayOverlap(w.storages, a.storages, ignore_age)) return false;
+  if (s_.sets.Size(w.handles) * s_.sets.Size(a.handles) > kManyPairs) return true;
+  for (Ref r : s_.sets.Refs(a.handles)) {
+    if (s_.queries.overlaps.AccessHits(w, r, as_container ? SetPool::Single(r) : s_.memory.Storages(r), as_container,
+                                       ignore_age))
+      return true;
   }
   return false;
 }
@@ -95,13 +99,12 @@ bool AliasDb::State::AnyHits(const Access& w, const Access& a, bool as_container
 // Nodes of n's block that depend on n (forward) or that n depends on, strictly beyond n and up to `limit` inclusive:
 // those that the search has not seen, though a use is listed in any case. Not all of them, if one is enough or the
 // search is exhausted.
-void AliasDb::State::Neighbours(NodeId n, NodeId limit, bool forward, bool want_why, Search* search,
-                                std::vector<Edge>* out) {
-  const BlockId block = g.node(n).parent;
-  const uint64_t mine = g.node(n).order, end = g.node(limit).order;
+void Moves::Neighbours(NodeId n, NodeId limit, bool forward, bool want_why, Search* search, std::vector<Edge>* out) {
+  const BlockId block = s_.g.node(n).parent;
+  const uint64_t mine = s_.g.node(n).order, end = s_.g.node(limit).order;
   auto within = [&](NodeId m) {
     if (!m.valid() || m == n) return false;
-    const uint64_t o = g.node(m).order;
+    const uint64_t o = s_.g.node(m).order;
     return forward ? o > mine && o <= end : o < mine && o >= end;
   };
   bool any_other = false;  // than `to`
@@ -112,12 +115,12 @@ void AliasDb::State::Neighbours(NodeId n, NodeId limit, bool forward, bool want_
   const auto enough = [&] { return search->IsExhausted() || (search->only_first && any_other); };
   // Values.
   if (forward) {
-    for (ValueId v : g.node(n).outputs) {
-      for (const Use& u : g.value(v).uses) {
+    for (ValueId v : s_.g.node(n).outputs) {
+      for (const Use& u : s_.g.value(v).uses) {
         Step(search);
         if (enough()) return;
-        NodeId m = AncestorIn(block, u.user);
-        if (within(m)) add(m, [&] { return absl::StrCat(DescribeNode(m), " uses %", g.value(v).name); });
+        NodeId m = s_.tree.AncestorIn(block, u.user);
+        if (within(m)) add(m, [&] { return absl::StrCat(s_.words.DescribeNode(m), " uses %", s_.g.value(v).name); });
       }
     }
   }
@@ -127,23 +130,23 @@ void AliasDb::State::Neighbours(NodeId n, NodeId limit, bool forward, bool want_
   AddListsToLookAt(search, &own);
   if (!forward) {
     for (NodeId x : inside) {
-      for (BlockId b : g.node(x).blocks) {
-        for (ValueId v : g.results(b)) {
+      for (BlockId b : s_.g.node(x).blocks) {
+        for (ValueId v : s_.g.results(b)) {
           Step(search);
           if (enough()) return;
-          NodeId m = AncestorIn(block, g.value(v).def);
-          if (within(m)) add(m, [&] { return absl::StrCat(DescribeNode(n), " uses %", g.value(v).name); });
+          NodeId m = s_.tree.AncestorIn(block, s_.g.value(v).def);
+          if (within(m)) add(m, [&] { return absl::StrCat(s_.words.DescribeNode(n), " uses %", s_.g.value(v).name); });
         }
       }
     }
   }
   if (!forward) {
     for (NodeId x : inside) {
-      for (ValueId v : g.node(x).inputs) {
+      for (ValueId v : s_.g.node(x).inputs) {
         Step(search);
         if (enough()) return;
-        NodeId m = AncestorIn(block, g.value(v).def);
-        if (within(m)) add(m, [&] { return absl::StrCat(DescribeNode(n), " uses %", g.value(v).name); });
+        NodeId m = s_.tree.AncestorIn(block, s_.g.value(v).def);
+        if (within(m)) add(m, [&] { return absl::StrCat(s_.words.DescribeNode(n), " uses %", s_.g.value(v).name); });
       }
     }
   }
@@ -164,31 +167,33 @@ void AliasDb::State::Neighbours(NodeId n, NodeId limit, bool forward, bool want_
   const auto conflict = [&](const Access& a, const Access& b, NodeId m) {
     const bool data = ((a.bits & kWrite) && (b.bits & (kRead | kWrite))) || ((a.bits & kRead) && (b.bits & kWrite));
     const bool geometry = (a.bits & kGeometryWrite) || (b.bits & kGeometryWrite);
-    const Kind kind = KindOf(a);
-    if (kind == Kind::kRandom || kind == Kind::kWorld) return (data || geometry) && a.storages == b.storages;
+    const ObjectKind kind = KindOf(s_, a);
+    if (kind == ObjectKind::kRandom || kind == ObjectKind::kWorld)
+      return (data || geometry) && a.storages == b.storages;
     const bool ignore_age = a.node != n || b.node != m;
     const bool as_container = (a.bits & kOfContainer) != 0;
     // Both directions are compared: the type of one access may rule out the other's object, and each access knows a
     // type of its own.
     return (data && AnyHits(b, a, as_container, ignore_age) && AnyHits(a, b, as_container, ignore_age)) ||
-           (geometry && AnyMayBeSame(a.handles, b.handles, ignore_age));
+           (geometry && s_.queries.overlaps.AnyMayBeSame(a.handles, b.handles, ignore_age));
   };
   const auto why_not = [&](const Access& a, const Access& b, NodeId m) {
-    const Kind kind = KindOf(a);
-    if (kind == Kind::kRandom) {
-      return absl::StrCat(DescribeNode(n), " and ", DescribeNode(m), " both draw random numbers");
+    const ObjectKind kind = KindOf(s_, a);
+    if (kind == ObjectKind::kRandom) {
+      return absl::StrCat(s_.words.DescribeNode(n), " and ", s_.words.DescribeNode(m), " both draw random numbers");
     }
-    if (kind == Kind::kWorld) return absl::StrCat(DescribeNode(n), " and ", DescribeNode(m), " both have side effects");
+    if (kind == ObjectKind::kWorld)
+      return absl::StrCat(s_.words.DescribeNode(n), " and ", s_.words.DescribeNode(m), " both have side effects");
     auto through = [&](const Access& y) -> std::string {
-      const Node& node = g.node(y.node);
-      return y.arg < node.inputs.size() ? absl::StrCat("%", g.value(node.inputs[y.arg]).name) : "unknown memory";
+      const Node& node = s_.g.node(y.node);
+      return y.arg < node.inputs.size() ? absl::StrCat("%", s_.g.value(node.inputs[y.arg]).name) : "unknown memory";
     };
     const bool b_writes = b.bits & (kWrite | kGeometryWrite);
     const Access &writer = b_writes ? b : a, &other = b_writes ? a : b;
     const char* verb = writer.bits & kWrite ? "written" : "given another geometry";
     std::string what = through(other), by = through(writer);
-    return absl::StrCat(what, " is ", verb, " by ", DescribeNode(writer.node), what == by ? "" : ", through its alias ",
-                        what == by ? "" : by);
+    return absl::StrCat(what, " is ", verb, " by ", s_.words.DescribeNode(writer.node),
+                        what == by ? "" : ", through its alias ", what == by ? "" : by);
   };
   for (size_t first = 0, last = 0; first < own.size() && !enough(); first = last) {
     const uint32_t list = own[first].list;
@@ -220,7 +225,7 @@ void AliasDb::State::Neighbours(NodeId n, NodeId limit, bool forward, bool want_
         }
       }
     }
-    const auto against = [&](alias_internal::AccessIndex& index, uint32_t list, uint64_t key) {
+    const auto against = [&](AccessIndex& index, uint32_t list, uint64_t key) {
       auto seen_from = search->all_seen.find(key);
       if (seen_from != search->all_seen.end() && (forward ? mine >= seen_from->second : mine <= seen_from->second)) {
         return;
@@ -230,9 +235,9 @@ void AliasDb::State::Neighbours(NodeId n, NodeId limit, bool forward, bool want_
       for (uint32_t i = forward ? index.FirstAfter(list, n) : index.LastBefore(list, n); i != 0;
            i = forward ? index.Next(i) : index.Prev(i)) {
         const Access& b = index.at(i);
-        const NodeId m = AncestorIn(block, b.node);
+        const NodeId m = s_.tree.AncestorIn(block, b.node);
         if (!m.valid()) break;
-        if (forward ? g.node(m).order > end : g.node(m).order < end) break;
+        if (forward ? s_.g.node(m).order > end : s_.g.node(m).order < end) break;
         Step(search);
         if (enough()) return;
         if (!within(m) || m == search->to || search->seen.contains(m.index) || known(m)) continue;
@@ -242,15 +247,17 @@ void AliasDb::State::Neighbours(NodeId n, NodeId limit, bool forward, bool want_
       if (all_seen) search->all_seen[key] = mine;
     };
     // A node that only looks at geometry conflicts with nothing if no node changes a geometry.
-    if (does != kGeometryRead || geometry_writers != 0) against(writes, list, uint64_t{list} * 3);
-    if (does & (kWrite | kGeometryWrite)) against(reads, ReadList(list, false), uint64_t{list} * 3 + 1);
-    if (does & kGeometryWrite) against(reads, ReadList(list, true), uint64_t{list} * 3 + 2);
+    if (does != kGeometryRead || s_.reshapes.geometry_writers != 0)
+      against(s_.accesses.writes, list, uint64_t{list} * 3);
+    if (does & (kWrite | kGeometryWrite))
+      against(s_.accesses.reads, s_.accesses.ReadList(list, false), uint64_t{list} * 3 + 1);
+    if (does & kGeometryWrite) against(s_.accesses.reads, s_.accesses.ReadList(list, true), uint64_t{list} * 3 + 2);
   }
 }
 
 // Returns whether `to` depends on `from` (forward: it stands behind it), or the reverse; with skip_direct, by way of
 // another node. The search begins at `from`, the node that moves, because everything may need the other one.
-bool AliasDb::State::Path(NodeId from, NodeId to, bool forward, bool skip_direct, std::string* why) {
+bool Moves::Path(NodeId from, NodeId to, bool forward, bool skip_direct, std::string* why) {
   Search search;
   search.to = to;
   search.seen.insert(from.index);
@@ -293,7 +300,7 @@ bool AliasDb::State::Path(NodeId from, NodeId to, bool forward, bool skip_direct
 }
 
 // The nodes strictly between n and limit that n's move takes along, in program order.
-std::vector<NodeId> AliasDb::State::Moving(NodeId n, NodeId limit, bool forward) {
+std::vector<NodeId> Moves::Moving(NodeId n, NodeId limit, bool forward) {
   std::vector<Edge> edges;
   Search search;
   search.to = limit;
@@ -315,11 +322,11 @@ std::vector<NodeId> AliasDb::State::Moving(NodeId n, NodeId limit, bool forward)
     edges.clear();
     Neighbours(x, limit, forward, false, &search, &edges);
   }
-  std::sort(out.begin(), out.end(), [&](NodeId a, NodeId b) { return g.node(a).order < g.node(b).order; });
+  std::sort(out.begin(), out.end(), [&](NodeId a, NodeId b) { return s_.g.node(a).order < s_.g.node(b).order; });
   return out;
 }
 
-bool AliasDb::State::MovesAlone(NodeId n, NodeId limit, bool forward) {
+bool Moves::MovesAlone(NodeId n, NodeId limit, bool forward) {
   std::vector<Edge> edges;
   Search search;
   search.to = limit;
@@ -330,6 +337,8 @@ bool AliasDb::State::MovesAlone(NodeId n, NodeId limit, bool forward) {
   EndSearch(search, may_take);
   return !search.IsExhausted() && std::all_of(edges.begin(), edges.end(), [&](const Edge& e) { return e.to == limit; });
 }
+
+}  // namespace alias_internal
 
 namespace {
 
@@ -347,9 +356,9 @@ bool Check(AliasDb::State& s, NodeId n, NodeId m, bool before, std::string* why)
     if (why != nullptr) *why = "a block's parameters and results do not move";
     return false;
   }
-  s.ActivateReads();
-  if (g.IsBefore(n, m)) return !s.Path(n, m, /*forward=*/true, before, why);
-  return !s.Path(n, m, /*forward=*/false, !before, why);
+  s.recorder.ActivateReads();
+  if (g.IsBefore(n, m)) return !s.queries.moves.Path(n, m, /*forward=*/true, before, why);
+  return !s.queries.moves.Path(n, m, /*forward=*/false, !before, why);
 }
 
 }  // namespace
@@ -359,14 +368,14 @@ bool AliasDb::CanMoveAfter(NodeId n, NodeId m, std::string* why) const { return 
 
 std::vector<NodeId> AliasDb::MovesAlong(NodeId n, NodeId m) const {
   State& s = Flushed();
-  s.ActivateReads();
-  return s.Moving(n, m, s.g.IsBefore(n, m));
+  s.recorder.ActivateReads();
+  return s.queries.moves.Moving(n, m, s.g.IsBefore(n, m));
 }
 
 bool AliasDb::MovesAlone(NodeId n, NodeId m) const {
   State& s = Flushed();
-  s.ActivateReads();
-  return s.MovesAlone(n, m, s.g.IsBefore(n, m));
+  s.recorder.ActivateReads();
+  return s.queries.moves.MovesAlone(n, m, s.g.IsBefore(n, m));
 }
 
 absl::Status AliasDb::MoveBefore(NodeId n, NodeId m) {
@@ -377,7 +386,7 @@ absl::Status AliasDb::MoveBefore(NodeId n, NodeId m) {
   }
   State& s = *state_;
   const bool forward = s.g.IsBefore(n, m);
-  std::vector<NodeId> along = s.Moving(n, m, forward);
+  std::vector<NodeId> along = s.queries.moves.Moving(n, m, forward);
   if (forward) {
     NodeId at = m;
     for (NodeId x : along) {
@@ -400,7 +409,7 @@ absl::Status AliasDb::MoveAfter(NodeId n, NodeId m) {
   }
   State& s = *state_;
   const bool forward = s.g.IsBefore(n, m);
-  std::vector<NodeId> along = s.Moving(n, m, forward);
+  std::vector<NodeId> along = s.queries.moves.Moving(n, m, forward);
   if (forward) {
     s.g.MoveAfter(n, m);
     NodeId at = n;

@@ -27,22 +27,22 @@ std::string AliasDb::ToDot() const {
   absl::flat_hash_set<uint32_t> drawn;
   absl::flat_hash_set<uint32_t> written;
   for (NodeId n : s.g.AllNodes()) {
-    for (uint32_t i = s.RecordOf(n).first_write; i != 0; i = s.writes.at(i).node_next) {
-      s.sets.ForEach(s.writes.at(i).storages, [&](State::Ref x) { written.insert(ObjectOf(x)); });
+    for (uint32_t i = s.records.RecordOf(n).first_write; i != 0; i = s.accesses.writes.at(i).node_next) {
+      s.sets.ForEach(s.accesses.writes.at(i).storages, [&](State::Ref x) { written.insert(ObjectOf(x)); });
     }
   }
   std::vector<std::string> edges;
   auto draw = [&](uint32_t o) {
     if (!drawn.insert(o).second) return;
     absl::StrAppend(&out, "  o", o, " [shape=box, label=",
-                    Json(absl::StrCat(s.ObjectName(o), "\n", alias_internal::KindName(s.objects[o].kind))),
+                    Json(absl::StrCat(s.words.ObjectName(o), "\n", alias_internal::KindName(s.objects[o].kind))),
                     written.contains(o) ? ", style=filled, fillcolor=\"#f4c7c3\"" : "", "];\n");
   };
   for (ValueId v : alias_internal::AllValues(s.g)) {
-    const State::SetId p = s.PointsTo(v);
+    const State::SetId p = s.records.PointsTo(v);
     if (p == 0) continue;
     absl::StrAppend(&out, "  v", v.index, " [label=", Json(absl::StrCat("%", s.g.value(v).name)),
-                    s.Written(v, true) ? ", color=red" : "", "];\n");
+                    s.queries.written.Written(v, true) ? ", color=red" : "", "];\n");
     s.sets.ForEach(p, [&](State::Ref r) {
       edges.push_back(absl::StrCat("  v", v.index, " -> o", ObjectOf(r), IsOld(r) ? " [style=dashed];\n" : ";\n"));
     });
@@ -56,7 +56,7 @@ std::string AliasDb::ToDot() const {
         }
       });
       if (o.container) {
-        State::SetId inside = s.ContentOf(r, -1, NodeId());
+        State::SetId inside = s.containers.ContentOf(r, -1, NodeId());
         s.sets.ForEach(inside, [&](State::Ref x) {
           draw(ObjectOf(x));
           edges.push_back(absl::StrCat("  o", ObjectOf(r), " -> o", ObjectOf(x), " [label=\"holds\", color=gray];\n"));
@@ -83,9 +83,10 @@ std::string AliasDb::ToHtml() const {
   std::string text = PrintGraph(s.g);
   for (NodeId n : s.g.AllNodes()) {
     bool writes = false;
-    for (uint32_t i = s.RecordOf(n).first_write; i != 0; i = s.writes.at(i).node_next) {
-      s.sets.ForEach(s.writes.at(i).storages,
-                     [&](State::Ref x) { writes |= ObjectOf(x) != State::kWorld && ObjectOf(x) != State::kRandom; });
+    for (uint32_t i = s.records.RecordOf(n).first_write; i != 0; i = s.accesses.writes.at(i).node_next) {
+      s.sets.ForEach(s.accesses.writes.at(i).storages, [&](State::Ref x) {
+        writes |= ObjectOf(x) != alias_internal::kWorld && ObjectOf(x) != alias_internal::kRandom;
+      });
     }
     if (!writes) continue;
     std::string line = PrintNode(s.g, n);
@@ -106,11 +107,11 @@ std::string AliasDb::ToHtml() const {
   std::vector<uint32_t> places;
   absl::flat_hash_map<uint32_t, size_t> place_of;
   for (ValueId v : alias_internal::AllValues(s.g)) {
-    const State::SetId p = s.PointsTo(v);
+    const State::SetId p = s.records.PointsTo(v);
     if (p == 0) continue;
     std::vector<uint32_t> ids;
-    s.sets.ForEach(s.StoragesOfSet(p), [&](State::Ref r) {
-      uint32_t o = s.Find(ObjectOf(r));
+    s.sets.ForEach(s.memory.StoragesOfSet(p), [&](State::Ref r) {
+      uint32_t o = s.objects.Find(ObjectOf(r));
       if (std::find(ids.begin(), ids.end(), o) == ids.end()) ids.push_back(o);
       if (place_of.try_emplace(o, places.size()).second) places.push_back(o);
     });
@@ -126,11 +127,12 @@ std::string AliasDb::ToHtml() const {
   }
   for (size_t i = 0; i < rows.size(); ++i) {
     absl::StrAppend(&out, "<text x=\"4\" y=\"", 22 * i + 20, "\"",
-                    s.Written(rows[i].first, true) ? " fill=\"#c00\"" : "", ">%", Html(s.g.value(rows[i].first).name),
-                    "<title>", Html(absl::StrJoin(s.Names(s.PointsTo(rows[i].first)), ", ")), "</title></text>\n");
+                    s.queries.written.Written(rows[i].first, true) ? " fill=\"#c00\"" : "", ">%",
+                    Html(s.g.value(rows[i].first).name), "<title>",
+                    Html(absl::StrJoin(s.words.Names(s.records.PointsTo(rows[i].first)), ", ")), "</title></text>\n");
   }
   for (size_t i = 0; i < places.size(); ++i) {
-    absl::StrAppend(&out, "<text x=\"408\" y=\"", 22 * i + 20, "\">", Html(s.ObjectName(places[i])), " (",
+    absl::StrAppend(&out, "<text x=\"408\" y=\"", 22 * i + 20, "\">", Html(s.words.ObjectName(places[i])), " (",
                     alias_internal::KindName(s.objects[places[i]].kind), ")</text>\n");
   }
   out += "</svg>\n<p>Red: written while in scope, or by its own node. Marked lines write memory.</p></div>\n";

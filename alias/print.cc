@@ -17,12 +17,12 @@ std::string AliasDb::ToString() const {
   State& s = Flushed();
   std::string out = "values:\n";
   for (ValueId v : alias_internal::AllValues(s.g)) {
-    const State::SetId p = s.PointsTo(v);
+    const State::SetId p = s.records.PointsTo(v);
     if (p == 0) continue;
     absl::StrAppend(&out, "  %", s.g.value(v).name, " : ", s.g.value(v).type.ToString(), " -> {",
-                    absl::StrJoin(s.Names(p), ", "), "}");
-    std::vector<std::string> stores = s.Names(s.StoragesOfSet(p));
-    if (stores != s.Names(p)) absl::StrAppend(&out, " in {", absl::StrJoin(stores, ", "), "}");
+                    absl::StrJoin(s.words.Names(p), ", "), "}");
+    std::vector<std::string> stores = s.words.Names(s.memory.StoragesOfSet(p));
+    if (stores != s.words.Names(p)) absl::StrAppend(&out, " in {", absl::StrJoin(stores, ", "), "}");
     if (SetPool::IsSingle(p) && s.objects[ObjectOf(SetPool::SingleRef(p))].tensor) {
       ValueMemory m = Memory(v);
       if (m.region) absl::StrAppend(&out, " region ", m.region->ToString());
@@ -33,24 +33,24 @@ std::string AliasDb::ToString() const {
   out += "writes:\n";
   for (NodeId n : s.g.AllNodes()) {
     std::vector<std::string> lines;
-    for (uint32_t i = s.RecordOf(n).first_write; i != 0; i = s.writes.at(i).node_next) {
-      const State::Access w = s.writes.at(i);
-      s.ForEachPair(w, [&](State::Ref handle, State::Ref storage) {
-        lines.push_back(
-            absl::StrCat((w.bits & kWrite) ? "" : "geometry of ", s.RefName(handle), " in ", s.RefName(storage)));
-      });
+    for (uint32_t i = s.records.RecordOf(n).first_write; i != 0; i = s.accesses.writes.at(i).node_next) {
+      const State::Access w = s.accesses.writes.at(i);
+      for (const auto& [handle, storage] : s.accesses.PairsOf(w)) {
+        lines.push_back(absl::StrCat((w.bits & kWrite) ? "" : "geometry of ", s.words.RefName(handle), " in ",
+                                     s.words.RefName(storage)));
+      }
     }
     std::sort(lines.begin(), lines.end());
     lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
-    if (!lines.empty()) absl::StrAppend(&out, "  ", s.DescribeNode(n), ": ", absl::StrJoin(lines, "; "), "\n");
+    if (!lines.empty()) absl::StrAppend(&out, "  ", s.words.DescribeNode(n), ": ", absl::StrJoin(lines, "; "), "\n");
   }
   return out;
 }
 
 std::string AliasDb::ToJson() const {
   State& s = Flushed();
-  s.ActivateReads();
-  s.Flush();
+  s.recorder.ActivateReads();
+  s.solver.Flush();
   std::string out = "{\n \"locations\": [";
   bool first = true;
   absl::flat_hash_set<uint32_t> listed;
@@ -64,17 +64,17 @@ std::string AliasDb::ToJson() const {
     first = false;
   };
   for (ValueId v : alias_internal::AllValues(s.g)) {
-    const State::SetId p = s.PointsTo(v);
-    s.sets.ForEach(s.StoragesOfSet(p), [&](State::Ref r) { location(s.Find(ObjectOf(r))); });
+    const State::SetId p = s.records.PointsTo(v);
+    s.sets.ForEach(s.memory.StoragesOfSet(p), [&](State::Ref r) { location(s.objects.Find(ObjectOf(r))); });
   }
   out += "\n ],\n \"values\": [";
   first = true;
   for (ValueId v : alias_internal::AllValues(s.g)) {
-    const State::SetId p = s.PointsTo(v);
+    const State::SetId p = s.records.PointsTo(v);
     if (p == 0) continue;
     absl::StrAppend(&out, first ? "\n" : ",\n", "  {\"value\": ", Json(absl::StrCat("%", s.g.value(v).name)),
                     ", \"type\": ", Json(s.g.value(v).type.ToString()), ", \"objects\": [");
-    std::vector<std::string> names = s.Names(p);
+    std::vector<std::string> names = s.words.Names(p);
     for (std::string& n : names) n = Json(n);
     absl::StrAppend(&out, absl::StrJoin(names, ", "), "], \"locations\": [");
     ValueMemory m = Memory(v);
@@ -82,7 +82,7 @@ std::string AliasDb::ToJson() const {
     for (LocationId l : m.locations) ids.push_back(absl::StrCat(l.index));
     absl::StrAppend(&out, absl::StrJoin(ids, ", "), "]");
     if (m.region) absl::StrAppend(&out, ", \"region\": ", Json(m.region->ToString()));
-    absl::StrAppend(&out, ", \"has_writers\": ", s.Written(v, true) ? "true" : "false", "}");
+    absl::StrAppend(&out, ", \"has_writers\": ", s.queries.written.Written(v, true) ? "true" : "false", "}");
     first = false;
   }
   out += "\n ],\n \"nodes\": [";
@@ -91,21 +91,21 @@ std::string AliasDb::ToJson() const {
   for (NodeId n : s.g.AllNodes()) {
     std::vector<std::string> writes, reads;
     auto add = [&](const State::Access& a, std::vector<std::string>* to, const char* geometry) {
-      s.sets.ForEach(a.handles, [&](State::Ref r) { to->push_back(Json(absl::StrCat(geometry, s.RefName(r)))); });
+      s.sets.ForEach(a.handles, [&](State::Ref r) { to->push_back(Json(absl::StrCat(geometry, s.words.RefName(r)))); });
     };
-    for (uint32_t i = s.RecordOf(n).first_write; i != 0; i = s.writes.at(i).node_next) {
-      const State::Access& w = s.writes.at(i);
+    for (uint32_t i = s.records.RecordOf(n).first_write; i != 0; i = s.accesses.writes.at(i).node_next) {
+      const State::Access& w = s.accesses.writes.at(i);
       add(w, &writes, w.bits & kWrite ? "" : "geometry of ");
     }
-    for (uint32_t i = s.RecordOf(n).first_read; i != 0; i = s.reads.at(i).node_next) {
-      const State::Access& w = s.reads.at(i);
+    for (uint32_t i = s.records.RecordOf(n).first_read; i != 0; i = s.accesses.reads.at(i).node_next) {
+      const State::Access& w = s.accesses.reads.at(i);
       add(w, &reads, w.bits & kRead ? "" : "geometry of ");
     }
     for (auto* list : {&writes, &reads}) {
       std::sort(list->begin(), list->end());
       list->erase(std::unique(list->begin(), list->end()), list->end());
     }
-    absl::StrAppend(&out, first ? "\n" : ",\n", "  {\"index\": ", k++, ", \"node\": ", Json(s.DescribeNode(n)),
+    absl::StrAppend(&out, first ? "\n" : ",\n", "  {\"index\": ", k++, ", \"node\": ", Json(s.words.DescribeNode(n)),
                     ", \"writes\": [", absl::StrJoin(writes, ", "), "], \"reads\": [", absl::StrJoin(reads, ", "),
                     "]}");
     first = false;

@@ -1,4 +1,5 @@
-// Places the bytes of a view, given those of its base: exactly, by the view rules, and in the base's index space.
+#include "smelt/alias/views.h"
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -9,16 +10,7 @@
 #include "smelt/core/op/ops.h"
 #include "smelt/core/tensor/view_op.h"
 
-namespace smelt {
-
-using alias_internal::Geom;
-using alias_internal::kDiagonal;
-using alias_internal::KeyOf;
-using alias_internal::kMaxRank;
-using alias_internal::kNoKey;
-using alias_internal::kPart;
-using alias_internal::kPieces;
-using alias_internal::UnwrapOptional;
+namespace smelt::alias_internal {
 
 namespace {
 
@@ -75,7 +67,7 @@ class BoxOfView {
         out_(out) {}
 
   void Apply() {
-    if (s_.IsWholeSlice(node_)) return;
+    if (s_.same.IsWholeSlice(node_)) return;
     if (node_.op.full() == op::kSmeltView) return Anywhere();
     const ViewOp* view = ViewOpOf(node_);
     switch (view == nullptr ? ViewShape::kUnknown : view->shape) {
@@ -120,14 +112,16 @@ class BoxOfView {
 
  private:
   std::optional<int64_t> Constant(size_t i) const {
-    return i < node_.inputs.size() ? s_.ConstantInt(node_.inputs[i]) : std::nullopt;
+    return i < node_.inputs.size() ? s_.numbers.ConstantInt(node_.inputs[i]) : std::nullopt;
   }
   // A dimension that some tensor could have.
   std::optional<int64_t> Dim(size_t i) const {
     const std::optional<int64_t> d = Constant(i);
     return d && *d >= -kMaxRank && *d < kMaxRank ? d : std::nullopt;
   }
-  std::optional<Expr> Int(size_t i) const { return i < node_.inputs.size() ? s_.IntOf(node_.inputs[i]) : std::nullopt; }
+  std::optional<Expr> Int(size_t i) const {
+    return i < node_.inputs.size() ? s_.numbers.IntOf(node_.inputs[i]) : std::nullopt;
+  }
   bool IsNone(size_t i) const {
     if (i >= node_.inputs.size() || s_.g.value(node_.inputs[i]).type.kind() == TypeKind::kNone) return true;
     const auto constant = GetConstant(s_.g, node_.inputs[i]);
@@ -137,7 +131,7 @@ class BoxOfView {
   // Returns the position along the base's dimension that the operator takes a bound for.
   std::optional<Expr> Place(const Expr& bound, int64_t dim) const {
     const int64_t key = KeyOf(*out_, dim);
-    return key == kNoKey ? std::nullopt : s_.PositionOf(bound, key, base_, base_object_, n_);
+    return key == kNoKey ? std::nullopt : s_.geometries.PositionOf(bound, key, base_, base_object_, n_);
   }
 
   void Select() {
@@ -204,12 +198,11 @@ class BoxOfView {
   // Records the remaining part of the sizes and of the dimension that was cut.
   void Shortened(int64_t dim, bool start_known) {
     if (out_->has_sizes) {
-      const AliasDb::State::Object& o = s_.objects[object_];
+      const Object& o = s_.objects[object_];
       const Type& t = UnwrapOptional(s_.g.value(o.def).type);
       if (out_->exact) {
         out_->sizes = out_->geometry.sizes;
-      } else if (o.kind != AliasDb::State::Kind::kPiece && t.IsTensor() && t.tensor().sizes &&
-                 t.tensor().rank() == out_->rank) {
+      } else if (o.kind != ObjectKind::kPiece && t.IsTensor() && t.tensor().sizes && t.tensor().rank() == out_->rank) {
         out_->sizes = *t.tensor().sizes;
       } else {
         out_->has_sizes = false;
@@ -239,7 +232,7 @@ class BoxOfView {
     if (const std::optional<Expr> size = Int(1); size && node_.op.overload() == "Tensor") {
       lo = *size * piece_;
       hi = *size * (piece_ + 1);
-    } else if (const std::optional<std::vector<Expr>> list = s_.IntsOf(node_.inputs[1]);
+    } else if (const std::optional<std::vector<Expr>> list = s_.numbers.IntsOf(node_.inputs[1]);
                list && piece_ < static_cast<int>(list->size())) {
       Expr at(0);
       for (int i = 0; i < piece_; ++i) at = at + (*list)[i];
@@ -291,7 +284,8 @@ class BoxOfView {
   }
 
   void PermuteDims() {
-    const std::optional<std::vector<Expr>> list = node_.inputs.size() > 1 ? s_.IntsOf(node_.inputs[1]) : std::nullopt;
+    const std::optional<std::vector<Expr>> list =
+        node_.inputs.size() > 1 ? s_.numbers.IntsOf(node_.inputs[1]) : std::nullopt;
     if (!list) return Lose(out_);
     std::vector<int64_t> dims;
     for (const Expr& e : *list) {
@@ -366,10 +360,10 @@ class BoxOfView {
 
   // The new handle is an index space of its own. Facts about the base hold for all of it.
   void NewSpace() {
-    const AliasDb::State::Object& o = s_.objects[object_];
+    const Object& o = s_.objects[object_];
     out_->space = object_;
     out_->space_parent = base_object_;
-    out_->space_varies = s_.OutermostLoop(n_).valid();
+    out_->space_varies = s_.work.OutermostLoop(n_).valid();
     out_->box.clear();
     out_->injective = out_->space_injective = base_.injective;
     out_->lost = false;
@@ -379,7 +373,7 @@ class BoxOfView {
     out_->negative_ok = true;
     out_->has_sizes = false;
     out_->dtype = std::nullopt;
-    if (o.kind != AliasDb::State::Kind::kPiece) TakeSizes(s_.g.value(o.def).type, out_);
+    if (o.kind != ObjectKind::kPiece) TakeSizes(s_.g.value(o.def).type, out_);
     if (out_->exact && out_->rank < 0) {
       out_->rank = static_cast<int>(out_->geometry.sizes.size());
       out_->sizes = out_->geometry.sizes;
@@ -401,16 +395,17 @@ class BoxOfView {
 }  // namespace
 
 // as_strided with an offset states its place in the storage, wherever its base is.
-void AliasDb::State::PlaceInStorage(const Node& node, const Geom& base, Geom* out) {
+void Views::PlaceInStorage(const Node& node, const Geom& base, Geom* out) {
   if (node.op.name() != op::kAsStrided || node.inputs.size() != 4 || base.storage == 0) return;
-  const std::optional<std::vector<Expr>> sizes = IntsOf(node.inputs[1]), strides = IntsOf(node.inputs[2]);
-  const std::optional<Expr> offset = IntOf(node.inputs[3]);
+  const std::optional<std::vector<Expr>> sizes = s_.numbers.IntsOf(node.inputs[1]),
+                                         strides = s_.numbers.IntsOf(node.inputs[2]);
+  const std::optional<Expr> offset = s_.numbers.IntOf(node.inputs[3]);
   const bool item_known = base.exact ? base.item_known : base.dtype.has_value();
   if (!sizes || !strides || !offset || sizes->size() != strides->size() || !(item_known || base.own_dtype)) return;
   out->exact = true;
   out->item_known = item_known;
-  const Kind kind = objects[base.storage].kind;
-  out->absolute = kind == Kind::kInput || kind == Kind::kElement;
+  const ObjectKind kind = s_.objects[base.storage].kind;
+  out->absolute = kind == ObjectKind::kInput || kind == ObjectKind::kElement;
   if (item_known) out->geometry.dtype = base.exact ? base.geometry.dtype : *base.dtype;
   out->geometry.sizes = *sizes;
   out->geometry.strides = *strides;
@@ -438,7 +433,8 @@ std::optional<Pieces> PiecesOf(const AliasDb::State& s, const Node& node, const 
     return std::nullopt;
   }
   const size_t dim_arg = out.shape == ViewShape::kUnbind ? 1 : 2;
-  std::optional<int64_t> dim = dim_arg < node.inputs.size() ? s.ConstantInt(node.inputs[dim_arg]) : std::nullopt;
+  std::optional<int64_t> dim =
+      dim_arg < node.inputs.size() ? s.numbers.ConstantInt(node.inputs[dim_arg]) : std::nullopt;
   const int64_t rank = static_cast<int64_t>(base.sizes.size());
   if (dim && *dim < 0) *dim += rank;
   if (!dim || *dim < 0 || *dim >= rank || !base.sizes[*dim].IsConstant()) return std::nullopt;
@@ -450,7 +446,7 @@ std::optional<Pieces> PiecesOf(const AliasDb::State& s, const Node& node, const 
     out.count = out.length;
     return out;
   }
-  out.said = s.ConstantInt(node.inputs[1]);
+  out.said = s.numbers.ConstantInt(node.inputs[1]);
   if (!out.said) {
     out.count = static_cast<int64_t>(s.g.node(s.g.value(node.inputs[1]).def).inputs.size());
   } else if (*out.said > 0) {
@@ -482,20 +478,20 @@ std::optional<SymbolicGeometry> PlaceOfPiece(const Node& node, const SymbolicGeo
 }  // namespace
 
 // Places the view by the view rules, from the place of the base.
-void AliasDb::State::PlaceExactly(uint32_t object, NodeId n, const Geom& base, int piece, Geom* out) {
-  const Node& node = g.node(n);
-  absl::StatusOr<OpCall> call = OpCall::Of(g, n);
+void Views::PlaceExactly(uint32_t object, NodeId n, const Geom& base, int piece, Geom* out) {
+  const Node& node = s_.g.node(n);
+  absl::StatusOr<OpCall> call = OpCall::Of(s_.g, n);
   if (!call.ok()) return;
-  const Value& value = g.value(objects[object].def);
+  const Value& value = s_.g.value(s_.objects[object].def);
   std::optional<SymbolicGeometry> found;
   constexpr int64_t kManyPieces = 64;
-  const std::optional<Pieces> pieces = PiecesOf(*this, node, base.geometry, piece);
+  const std::optional<Pieces> pieces = PiecesOf(s_, node, base.geometry, piece);
   if (node.op.full() == op::kSmeltView) {
     found = SaidGeometry(node, value.type, base.geometry.dtype);
   } else if (pieces && pieces->count > kManyPieces) {
     found = PlaceOfPiece(node, base.geometry, *pieces);
-  } else if (absl::StatusOr<ViewMeaning> meaning = BuildView(*call, base.geometry, g.symbols); meaning.ok()) {
-    steps += static_cast<int64_t>(meaning->outputs.size());
+  } else if (absl::StatusOr<ViewMeaning> meaning = BuildView(*call, base.geometry, s_.g.symbols); meaning.ok()) {
+    s_.steps += static_cast<int64_t>(meaning->outputs.size());
     const size_t which = piece >= 0 ? piece : meaning->is_list ? SIZE_MAX : value.def_index;
     if (which < meaning->outputs.size()) found = std::move(meaning->outputs[which]);
   }
@@ -504,13 +500,12 @@ void AliasDb::State::PlaceExactly(uint32_t object, NodeId n, const Geom& base, i
   out->geometry = *std::move(found);
 }
 
-void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, uint32_t base_object, bool base_changes,
-                               Geom* out) {
-  const Object& o = objects[object];
-  const Node& node = g.node(n);
-  const size_t output = g.value(o.def).def_index;
+void Views::Apply(uint32_t object, NodeId n, const Geom& base, uint32_t base_object, bool base_changes, Geom* out) {
+  const Object& o = s_.objects[object];
+  const Node& node = s_.g.node(n);
+  const size_t output = s_.g.value(o.def).def_index;
   const bool constant_chunk = GetOpEffects(node.op).kind == EffectKind::kConstantChunk;
-  const int piece = o.kind == Kind::kPiece ? o.slot : constant_chunk ? static_cast<int>(output) : -1;
+  const int piece = o.kind == ObjectKind::kPiece ? o.slot : constant_chunk ? static_cast<int>(output) : -1;
   *out = base;
   out->exact = false;
   out->geometry = SymbolicGeometry();
@@ -529,7 +524,7 @@ void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, uint
   }
   // The pieces of a tensor that overlaps itself (expanded, unfolded) may be the same bytes.
   if (piece >= 0 && base.injective && GetOpEffects(node.op).result(output).partition) {
-    Point(out, kPieces + objects[object].parent, piece);
+    Point(out, kPieces + s_.objects[object].parent, piece);
   }
   if (constant_chunk) {
     if (base.injective) Point(out, kPieces * 2 + n.index, piece);
@@ -537,7 +532,7 @@ void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, uint
     if (out->rank < 0) out->negative_ok = false;
     return Lose(out);
   }
-  BoxOfView(*this, object, n, base, base_object, piece, out).Apply();
+  BoxOfView(s_, object, n, base, base_object, piece, out).Apply();
 }
 
-}  // namespace smelt
+}  // namespace smelt::alias_internal

@@ -1,20 +1,22 @@
-// The effects of a node: those of its operator, or the summary of the graph that it runs.
+#include "smelt/alias/node_effects.h"
+
 #include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "absl/algorithm/container.h"
 #include "smelt/alias/state.h"
 #include "smelt/core/op/ops.h"
 
-namespace smelt {
+namespace smelt::alias_internal {
 
-using alias_internal::kAnySlot;
-using alias_internal::kGeometryWrite;
-using alias_internal::kOfContainer;
-using alias_internal::kWrite;
-using alias_internal::NodeRecord;
-using alias_internal::ObjectOf;
+bool AnyArgument(const OpEffects& op, uint16_t bits) {
+  return (op.more_args & bits) != 0 ||
+         std::any_of(op.args.begin(), op.args.end(), [&](uint16_t b) { return b & bits; });
+}
 
-OpEffects AliasDb::State::EffectsOf(const Node& node) {
+OpEffects Effects::EffectsOf(const Node& node) {
   const OpEffects& op = GetOpEffects(node.op);
   if (op.kind == EffectKind::kSubgraph || op.kind == EffectKind::kFork) {
     const Attribute* a = node.FindAttribute("Subgraph");
@@ -42,18 +44,17 @@ OpEffects AliasDb::State::EffectsOf(const Node& node) {
     if (op.kind == EffectKind::kFork) return GetOpEffects(OpName::Get(op::kPrimPythonOp));
     return op;
   }
-  return NodeEffects(g, node, op, !options_distrusted);
+  return NodeEffects(s_.g, node, op, !options_distrusted);
 }
 
-const OpEffects& AliasDb::State::EffectsOf(const Node& node, OpEffects* made) {
+const OpEffects& Effects::EffectsOf(const Node& node, OpEffects* made) {
   const OpEffects& op = GetOpEffects(node.op);
   const bool varies =
       op.by != OpEffects::By::kNothing || op.kind == EffectKind::kSubgraph || op.kind == EffectKind::kFork;
   return varies ? *made = EffectsOf(node) : op;
 }
 
-// Returns the effects of a graph on its arguments and the places of its results, as if the graph were one operator.
-const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
+const OpEffects& Effects::SummaryOf(Graph& sub) {
   auto it = summaries.find(&sub);
   if (it != summaries.end()) return *it->second;
   // Most groups only compute: their results are new.
@@ -80,21 +81,21 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
   }
   auto result = std::make_unique<OpEffects>();
   OpEffects& e = *result;
-  if (!summarising.insert(&sub).second) {
+  if (!summarising_.insert(&sub).second) {
     e = GetOpEffects(OpName::Get(op::kPrimPythonOp));
     return *(summaries[&sub] = std::move(result));
   }
-  State inner(sub, Options());
-  inner.summarising = summarising;
-  inner.Build();
+  AliasDb::State inner(sub, AliasDb::Options());
+  inner.effects.summarising_ = summarising_;
+  inner.solver.Build();
   const size_t num_params = sub.inputs().size();
   auto param_of = [&](uint32_t object, bool* inside) -> int {
     *inside = false;
-    while (inner.objects[object].kind == Kind::kElement) {
+    while (inner.objects[object].kind == ObjectKind::kElement) {
       *inside = true;
       object = inner.objects[object].parent;
     }
-    if (inner.objects[object].kind != Kind::kInput) return -1;
+    if (inner.objects[object].kind != ObjectKind::kInput) return -1;
     return static_cast<int>(sub.value(inner.objects[object].def).def_index);
   };
   bool opaque = num_params > 64, anything = false;
@@ -105,11 +106,11 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
   for (ValueId out : sub.outputs()) {
     ResultEffects r;
     bool tensor = IsTensorType(sub.value(out).type);
-    SetId points_to = inner.PointsTo(out);
+    SetId points_to = inner.records.PointsTo(out);
     auto describe = [&](Ref ref, bool nested) {
       const Object& o = inner.objects[ObjectOf(ref)];
       bool inside;
-      if (o.kind == Kind::kSummary || o.kind == Kind::kWeight) {
+      if (o.kind == ObjectKind::kSummary || o.kind == ObjectKind::kWeight) {
         opaque = true;
         return;
       }
@@ -135,7 +136,7 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
     };
     inner.sets.ForEach(points_to, [&](Ref ref) { describe(ref, false); });
     if (!tensor) {
-      SetId reach = inner.Reach(points_to);
+      SetId reach = inner.containers.Reach(points_to);
       inner.sets.ForEach(reach, [&](Ref ref) {
         if (!inner.sets.Contains(points_to, ref)) describe(ref, true);
       });
@@ -152,7 +153,7 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
   std::vector<absl::InlinedVector<Ref, 8>> made;
   for (ValueId out : sub.outputs()) {
     absl::InlinedVector<Ref, 8> of_this;
-    for (Ref r : inner.sets.Refs(inner.Reach(inner.PointsTo(out)))) {
+    for (Ref r : inner.sets.Refs(inner.containers.Reach(inner.records.PointsTo(out)))) {
       const Object& o = inner.objects[ObjectOf(r)];
       if (o.container && is_new(r)) of_this.push_back(r);
       inner.sets.ForEach(o.storage, [&](Ref s) {
@@ -162,7 +163,7 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
     const size_t k = made.size();
     for (size_t j = 0; j < k; ++j) {
       const bool common = absl::c_any_of(of_this, [&](Ref r) {
-        return absl::c_any_of(made[j], [&](Ref s) { return inner.StoragesMayOverlap(r, s, true); });
+        return absl::c_any_of(made[j], [&](Ref s) { return inner.queries.overlaps.StoragesMayOverlap(r, s, true); });
       });
       if (!common) continue;
       const bool tensors = IsTensorType(sub.value(out).type) && IsTensorType(sub.value(sub.outputs()[j]).type);
@@ -173,18 +174,18 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
   }
   for (NodeId n : sub.AllNodes()) {
     // A handle that moves to other memory is followed in one graph only.
-    opaque |= (inner.RecordOf(n).flags & NodeRecord::kMovesStorage) != 0;
+    opaque |= (inner.records.RecordOf(n).flags & NodeRecord::kMovesStorage) != 0;
     EffectKind kind = GetOpEffects(sub.node(n).op).kind;
-    if (kind == EffectKind::kCall) kind = inner.EffectsOf(sub.node(n)).kind;
+    if (kind == EffectKind::kCall) kind = inner.effects.EffectsOf(sub.node(n)).kind;
     if (kind == EffectKind::kCall || kind == EffectKind::kUnknown) opaque = true;
     if (kind == EffectKind::kUnknown) anything = true;
     if (kind == EffectKind::kSubgraph || kind == EffectKind::kFork) {
-      const EffectKind inside = inner.EffectsOf(sub.node(n)).kind;
+      const EffectKind inside = inner.effects.EffectsOf(sub.node(n)).kind;
       if (inside == EffectKind::kCall || inside == EffectKind::kUnknown) opaque = true;
       if (inside == EffectKind::kUnknown) anything = true;
     }
-    for (uint32_t i = inner.RecordOf(n).first_write; i != 0; i = inner.writes.at(i).node_next) {
-      const Access w = inner.writes.at(i);
+    for (uint32_t i = inner.records.RecordOf(n).first_write; i != 0; i = inner.accesses.writes.at(i).node_next) {
+      const Access w = inner.accesses.writes.at(i);
       inner.sets.ForEach(w.storages, [&](Ref storage) {
         const uint32_t s = ObjectOf(storage);
         e.random |= s == kRandom;
@@ -204,7 +205,7 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
       });
     }
   }
-  summarising.erase(&sub);
+  summarising_.erase(&sub);
   if (deep) {
     e.kind = EffectKind::kCall;
     e.results.clear();
@@ -222,18 +223,19 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
   return *(summaries[&sub] = std::move(result));
 }
 
-std::optional<int64_t> AliasDb::State::ConstantInt(ValueId v) const {
-  const Value& value = g.value(v);
-  if (!value.expr && GetOpEffects(g.node(value.def).op).kind != EffectKind::kConstant) return std::nullopt;
-  std::optional<Expr> e = GetIntExpr(g, v);
-  return e && e->IsConstant() ? e->Constant() : std::nullopt;
-}
-
-int32_t AliasDb::State::AttributeSlot(const Node& node) {
+int32_t Effects::AttributeSlot(const Node& node) {
   const Attribute* a = node.FindAttribute("name");
   const std::string* name = a != nullptr ? std::get_if<std::string>(a) : nullptr;
   if (name == nullptr) return kAnySlot;
   return attribute_slots.try_emplace(*name, static_cast<int32_t>(attribute_slots.size())).first->second;
 }
 
-}  // namespace smelt
+bool Effects::OnlyComputes(NodeId n) {
+  const Node& node = s_.g.node(n);
+  if (GetOpEffects(node.op).kind != EffectKind::kSubgraph) return false;
+  const Attribute* a = node.FindAttribute("Subgraph");
+  const std::shared_ptr<Graph>* sub = a != nullptr ? std::get_if<std::shared_ptr<Graph>>(a) : nullptr;
+  return sub != nullptr && *sub != nullptr && SummaryOf(**sub).pure;
+}
+
+}  // namespace smelt::alias_internal
