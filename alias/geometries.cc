@@ -287,9 +287,9 @@ void Geometries::TakeAskedSizes(const Object& o, Geom* out) {
   out->geometry.offset = Expr(0);
 }
 
-std::optional<Expr> Geometries::PositionOf(const Expr& bound, int64_t key, const Geom& base, uint32_t object,
-                                           NodeId n) {
-  if (s_.g.symbols.LessOrEqual(Expr(0), bound) == true) return bound;
+std::optional<Expr> Geometries::PositionOf(const Expr& bound, std::optional<bool> is_from_begin, int64_t key,
+                                           const Geom& base, uint32_t object, NodeId n) {
+  if (is_from_begin == true) return bound;
   const Interval* limited = nullptr;
   for (const Interval& i : base.box) {
     if (i.key == key) limited = &i;

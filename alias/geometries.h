@@ -42,9 +42,11 @@ class Geometries {
   Overlap CompareObjects(uint32_t a, uint32_t b, bool same_time);
   bool IsEmpty(uint32_t object);  // its type says that it has no elements
   // Returns the position of a handle's dimension `key` that an index or bound means: counted from the end if it is
-  // negative, and kept within the dimension. `base` is the handle, of `object`; node n looks at it. An undecided position
-  // is a symbol that only another use of the same bound at a dimension of the same size has: x[:i] and x[i:] meet in it.
-  std::optional<Expr> PositionOf(const Expr& bound, int64_t key, const Geom& base, uint32_t object, NodeId n);
+  // negative, and kept within the dimension. `is_from_begin` says whether it is at least 0, if that is known. `base` is
+  // the handle, of `object`; node n looks at it. An undecided position is a symbol that only another use of the same
+  // bound at a dimension of the same size has: x[:i] and x[i:] meet in it.
+  std::optional<Expr> PositionOf(const Expr& bound, std::optional<bool> is_from_begin, int64_t key, const Geom& base,
+                                 uint32_t object, NodeId n);
 
   void Drop();                    // all of them, as an edit may change some
   void Forget(uint32_t object) {  // its number stands for another object from now on

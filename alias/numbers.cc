@@ -36,8 +36,13 @@ std::optional<int64_t> Numbers::ConstantInt(ValueId v) const {
 // Outside loops a value is one number throughout a run, and an unknown number is a symbol. In loops only facts that the
 // graph states are used.
 std::optional<Expr> Numbers::IntOf(ValueId v) {
+  for (const Known& known : known_) {
+    if (known.edits == s_.changes.edits && known.v == v) return known.e;
+  }
   int left = kManyTerms;
-  return IntOf(v, 0, &left);
+  Known& known = known_[oldest_++ % known_.size()];
+  known = {s_.changes.edits, v, IntOf(v, 0, &left)};
+  return known.e;
 }
 
 std::optional<Expr> Numbers::IntOf(ValueId v, int depth, int* left) {

@@ -9,6 +9,8 @@
 #ifndef SMELT_ALIAS_NUMBERS_H_
 #define SMELT_ALIAS_NUMBERS_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -37,6 +39,14 @@ class Numbers {
   std::optional<PlusConstant> PartsOfSum(ValueId v) const;  // if it is the sum of a value and a constant
 
   AliasDb::State& s_;
+  // The last results: the end of a view is often the beginning of the next one. Valid until the next edit.
+  struct Known {
+    uint64_t edits = 0;
+    ValueId v;
+    std::optional<Expr> e;
+  };
+  std::array<Known, 4> known_;
+  size_t oldest_ = 0;
 };
 
 }  // namespace alias_internal

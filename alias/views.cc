@@ -127,11 +127,12 @@ class BoxOfView {
     const auto constant = GetConstant(s_.g, node_.inputs[i]);
     return constant && std::holds_alternative<std::monostate>(*constant);
   }
-  bool IsNegative(const Expr& e) const { return s_.g.symbols.Less(e, Expr(0)) == true; }
+  // Returns whether a bound is counted from the begin; nothing: its sign is not known.
+  std::optional<bool> IsFromBegin(const Expr& e) const { return s_.g.symbols.LessOrEqual(Expr(0), e); }
   // Returns the position along the base's dimension that the operator takes a bound for.
-  std::optional<Expr> Place(const Expr& bound, int64_t dim) const {
+  std::optional<Expr> Place(const Expr& bound, std::optional<bool> from_begin, int64_t dim) const {
     const int64_t key = KeyOf(*out_, dim);
-    return key == kNoKey ? std::nullopt : s_.geometries.PositionOf(bound, key, base_, base_object_, n_);
+    return key == kNoKey ? std::nullopt : s_.geometries.PositionOf(bound, from_begin, key, base_, base_object_, n_);
   }
 
   void Select() {
@@ -139,11 +140,12 @@ class BoxOfView {
     if (!dim) return Lose(out_);
     if (const std::optional<Expr> index = Int(2)) {
       const std::optional<Expr> size = SizeOf(*out_, *dim);
-      if (IsNegative(*index) && size) {
+      const std::optional<bool> from_begin = IsFromBegin(*index);
+      if (from_begin == false && size) {
         Limit(out_, *dim, *size + *index, *size + *index + 1, 1);
       } else {
-        if (IsNegative(*index)) LimitFromEnd(out_, *dim, *index, *index + 1);
-        if (const std::optional<Expr> at = Place(*index, *dim)) Limit(out_, *dim, *at, *at + 1, 1);
+        if (from_begin == false) LimitFromEnd(out_, *dim, *index, *index + 1);
+        if (const std::optional<Expr> at = Place(*index, from_begin, *dim)) Limit(out_, *dim, *at, *at + 1, 1);
       }
     }
     RemoveDim(out_, *dim);
@@ -151,11 +153,12 @@ class BoxOfView {
 
   // Returns a bound of dimension `dim`. A negative bound of an unknown size is counted from the end, too.
   std::optional<Expr> Bound(const Expr& e, int64_t dim, std::optional<Expr>* from_end) const {
-    if (IsNegative(e)) {
+    const std::optional<bool> from_begin = IsFromBegin(e);
+    if (from_begin == false) {
       if (const std::optional<Expr> size = SizeOf(*out_, dim)) return Max(Expr(0), *size + e);
       *from_end = e;
     }
-    return Place(e, dim);
+    return Place(e, from_begin, dim);
   }
 
   void Slice() {
@@ -189,7 +192,7 @@ class BoxOfView {
       const std::optional<Expr> length = Int(3);
       std::optional<Expr> from_end;  // how far it reaches is counted from there
       lo = Bound(*start, *dim, &from_end);
-      if (lo && length) hi = start->Constant() == 0 ? Place(*length, *dim) : *lo + *length;
+      if (lo && length) hi = start->Constant() == 0 ? Place(*length, IsFromBegin(*length), *dim) : *lo + *length;
     }
     if (lo || hi) Limit(out_, *dim, lo, hi, 1);
     Shortened(*dim, lo.has_value());
