@@ -75,6 +75,9 @@ void AccessRecorder::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, con
     flags |= NodeRecord::kUnrecorded;
     return;
   }
+  // Arguments that are the same tensors, and are accessed in the same way, need one record. A few are remembered.
+  constexpr size_t kRemembered = 8;
+  absl::InlinedVector<std::pair<SetId, uint16_t>, kRemembered> done;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const uint16_t b = e.arg(i);
     if (b == 0) continue;
@@ -83,6 +86,9 @@ void AccessRecorder::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, con
     const bool writes_elements = b & (kWritesElements | kReshapesElements);
     const bool writes_something = writes_elements || (b & (kWritesData | kWritesGeometry | kWritesContainer));
     if (!writes_something && !s_.accesses.reads_active) continue;
+    const bool is_known = std::find(done.begin(), done.end(), std::pair(p, b)) != done.end();
+    if (is_known && !s_.records.CanBeContainer(inputs[i])) continue;
+    if (!is_known && done.size() < kRemembered) done.push_back({p, b});
     const bool reads_something = s_.accesses.reads_active && (b & (kReadsData | kReadsGeometry)) != 0;
     if ((b & (kWritesData | kWritesGeometry)) != 0 || reads_something) {
       const SetId tensors = TensorsOf(p);
@@ -92,6 +98,10 @@ void AccessRecorder::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, con
       if ((b & kWritesGeometry) && !e.keeps_geometry) s_.reshapes.AddGeometryChanges(tensors, n);
       if (reads_something) AddAccessesTo(n, tensors, rd | extra, i);
     }
+    // Only containers have elements.
+    const uint16_t of_containers = kWritesContainer | kWritesElements | kReshapesElements |
+                                   (s_.accesses.reads_active ? kReadsContainer | kReadsElements : 0);
+    if ((b & of_containers) == 0 || !s_.records.CanBeContainer(inputs[i])) continue;
     if ((b & kWritesContainer) || (s_.accesses.reads_active && (b & kReadsContainer))) {
       const SetId containers = ContainersOf(p);
       if (b & kWritesContainer) AddAccessesTo(n, containers, kWrite | kOfContainer | extra, i);

@@ -523,10 +523,10 @@ void Containers::PushReaders(uint32_t object, bool changed) {
     if (!KeepMore(object)) return;
     c = FindContents(object);
   }
-  const std::vector<NodeId> readers = c->readers;
-  s_.steps += static_cast<int64_t>(readers.size());
-  for (NodeId n : readers) {
-    if (!s_.g.IsLive(n)) continue;
+  s_.steps += static_cast<int64_t>(c->readers.size());
+  for (NodeId n : c->readers) {
+    // While all is built, no node has been erased.
+    if (!s_.solver.building && !s_.g.IsLive(n)) continue;
     if (changed && !s_.solver.monotone) s_.work.ResolveAround(n);
     s_.work.Push(n);
   }

@@ -380,8 +380,18 @@ SetId Evaluator::ResultSet(NodeId n, const Node& node, const OpEffects& e, size_
 // Unknown code without globals. It may put everything that its arguments reach, and everything that it makes, into any
 // container that they reach; nothing else.
 void Evaluator::EvaluateCall(NodeId n, const Node& node, const OpEffects& e, bool first, bool inputs_changed) {
+  // Many arguments are the same. A few are remembered.
+  absl::InlinedVector<SetId, 8> seen;
+  const auto is_new = [&](ValueId v) {
+    const SetId p = s_.records.PointsTo(v);
+    if (std::find(seen.begin(), seen.end(), p) != seen.end()) return false;
+    if (seen.size() < seen.capacity()) seen.push_back(p);
+    return true;
+  };
   SetId reach = 0;
-  for (ValueId v : node.inputs) reach = s_.memory.Join(reach, s_.containers.Reach(s_.records.PointsTo(v), n));
+  for (ValueId v : node.inputs) {
+    if (is_new(v)) reach = s_.memory.Join(reach, s_.containers.Reach(s_.records.PointsTo(v), n));
+  }
   // Nothing is stored into objects that are not distinguished: values that are put there escape.
   bool escapes = node.outputs.empty();
   SetId target = 0;  // where its tensors may be
@@ -428,8 +438,9 @@ void Evaluator::EvaluateCall(NodeId n, const Node& node, const OpEffects& e, boo
   }
   s_.recorder.AddAccesses(n, node.inputs, e, 0);
   if (escapes) s_.stores.AddStores(n, node, e);
+  seen.clear();
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if (e.arg(i) & kWritesGeometry) s_.memory.MoveStorage(n, node.inputs[i], target);
+    if ((e.arg(i) & kWritesGeometry) && is_new(node.inputs[i])) s_.memory.MoveStorage(n, node.inputs[i], target);
   }
 }
 

@@ -79,7 +79,9 @@ void Memory::EscapeObject(uint32_t object) {
 
 void Memory::Escape(SetId set) {
   std::vector<Ref> todo;
-  s_.sets.ForEach(set, [&](Ref r) { todo.push_back(r); });
+  s_.sets.ForEach(set, [&](Ref r) {
+    if (!s_.objects[ObjectOf(r)].escaped && ObjectOf(r) != kUnknown) todo.push_back(r);
+  });
   while (!todo.empty()) {
     uint32_t o = ObjectOf(todo.back());
     todo.pop_back();

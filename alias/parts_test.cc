@@ -75,6 +75,24 @@ TEST(AccessListsTest, StoragesThatShareAnAccessToSeveralShareAList) {
   EXPECT_EQ(all.size(), 2);
 }
 
+TEST(AccessRecorderTest, ArgumentsThatAreTheSameTensorNeedOneRecord) {
+  const auto records = [](const char* arguments) {
+    const Built f(absl::StrCat(R"(graph(%f : __torch__.M, %x : Tensor):
+      %a : Tensor = aten::relu(%x)
+      %r : Tensor = prim::CallFunction()",
+                               arguments, R"()
+      return (%r)
+    )"));
+    int64_t count = 0;
+    for (uint32_t i = f.s->records.RecordOf(f.N("r")).first_write; i != 0; i = f.s->accesses.writes.at(i).node_next)
+      ++count;
+    return count;
+  };
+  EXPECT_GT(records("%a"), 0);
+  EXPECT_EQ(records("%a, %a, %a, %a"), records("%a"));
+  EXPECT_GT(records("%a, %x"), records("%a"));
+}
+
 TEST(ReshapesTest, OnlyTheHandleThatANodeReshapesChanges) {
   const Built f(R"(graph(%x : Tensor):
     %a : Tensor = aten::relu(%x)

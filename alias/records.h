@@ -34,6 +34,7 @@ struct NodeRecord {
     kMovesStorage = 32,
     kInputsChanged = 64,
     kWide = 128,        // it has many arguments or results: what changes among them is noted one by one
+    kReturn = 512,      // the end of a block, if building has entered that
     kUnrecorded = 256,  // its accesses are not recorded yet: see AccessRecorder
   };
   static constexpr size_t kMany = 32;
@@ -73,6 +74,7 @@ class Records {
     const bool known = v.index < values.size() && values[v.index].generation == v.generation;
     return known && values[v.index].type != 0 ? values[v.index].type : AskType(v);
   }
+  bool CanBeContainer(ValueId v) { return (TypeOf(v) & kMayBeContainer) != 0; }
 
   void SetPosition(NodeId n);  // while building: n is what comes next in the text
   void SetScope(ValueId v, uint32_t from, uint32_t after, uint32_t scope);

@@ -114,6 +114,7 @@ void SetPool::Collect(absl::FunctionRef<void(absl::FunctionRef<void(SetId)>)> vi
   }
   pool_.swap(pool);
   kept_ = refs;
+  if (entries_.capacity() > 2 * entries_.size()) entries_.shrink_to_fit();
   size_t size = kFirstTable;
   while (size < 3 * sets) size *= 2;
   MakeTable(size);

@@ -40,6 +40,7 @@ void Solver::Enter(BlockId b) {
   const Block& block = s_.g.block(b);
   s_.records.RecordOf(block.param_node).flags |= NodeRecord::kEvaluated;
   if (!building) return;
+  s_.records.RecordOf(block.return_node).flags |= NodeRecord::kReturn;
   s_.records.SetPosition(block.param_node);
   for (ValueId v : s_.g.params(b))
     s_.records.SetScope(v, s_.records.last_position, s_.records.last_position, block.return_node.index);
@@ -189,7 +190,9 @@ void Solver::Build() {
   monotone = building = s_.recorder.deferring = true;
   walk_loop = 0;
   s_.evaluator.EvaluateInputs();
+  walking = true;
   WalkBlock(s_.g.top());
+  walking = false;
   Propagate();
   s_.recorder.RecordUnrecorded();
   Propagate();
@@ -357,10 +360,10 @@ void Solver::Flush() {
 
 void Solver::Evaluate(NodeId n, bool first) {
   if (!s_.containers.joined_containers.empty()) s_.containers.FollowJoined();
-  // So often that the sets which nothing holds take little more than the others and the values, and so seldom that it
-  // costs less than making them.
+  // So often that the sets which nothing holds take at most three times as much as the others and the values, and so
+  // seldom that it costs less than making them.
   constexpr size_t kFewRefs = 4096;
-  if (s_.sets.added() > 2 * std::max(s_.sets.kept(), s_.records.values.size() + kFewRefs) && !s_.work.resolving.valid())
+  if (s_.sets.added() > 3 * std::max(s_.sets.kept(), s_.records.values.size() + kFewRefs) && !s_.work.resolving.valid())
     s_.CollectSets();
   const Node& node = s_.g.node(n);
   NodeRecord& record = s_.records.RecordOf(n);
@@ -377,7 +380,7 @@ void Solver::Evaluate(NodeId n, bool first) {
   // Calls are evaluated again when any later one reaches what they reach.
   s_.recorder.defers_accesses = s_.recorder.deferring && !(first && walk_loop == 0 && op.kind == EffectKind::kGeneric);
   const uint16_t had = record.flags;
-  std::vector<std::pair<uint32_t, Store>> had_stores;
+  Stores::OfNode had_stores;
   if (had & NodeRecord::kStores) had_stores = s_.stores.StoresOf(n);
   if (!first || had != 0) s_.recorder.ForgetAccesses(record);
   s_.stores.new_stores.clear();
@@ -385,7 +388,7 @@ void Solver::Evaluate(NodeId n, bool first) {
                  ~(NodeRecord::kEscapes | NodeRecord::kMovesStorage | NodeRecord::kGeometry);
   s_.evaluator.EvaluateKind(n, node, op, first, inputs_changed);
   if (!had_stores.empty() || !s_.stores.new_stores.empty()) {
-    const bool changed = s_.stores.CommitStores(n, had_stores);
+    const bool changed = s_.stores.CommitStores(n, absl::MakeSpan(had_stores));
     // Straight-line code that is walked for the first time has no reader that a store could reach.
     if ((changed || inputs_changed) && !(first && walk_loop == 0)) {
       s_.changes.dirty |= changed;

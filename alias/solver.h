@@ -38,6 +38,7 @@ class Solver {
   bool needs_rebuild = false;
   bool monotone = false;   // sets only grow: while building, and while a loop is solved again
   bool building = false;   // from nothing
+  bool walking = false;    // while building: some of the text has not been walked yet
   uint32_t walk_loop = 0;  // the loop around the node at hand; UINT32_MAX: it has to be looked for
   int64_t rebuilds = 0;
   Copies copies;

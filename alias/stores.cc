@@ -17,8 +17,8 @@ void Stores::Clear() {
   coarse = false;
 }
 
-std::vector<std::pair<uint32_t, Store>> Stores::StoresOf(NodeId n) {
-  std::vector<std::pair<uint32_t, Store>> out;
+Stores::OfNode Stores::StoresOf(NodeId n) {
+  OfNode out;
   const auto it = stores_of_node.find(n.index);
   if (it == stores_of_node.end()) return out;
   for (const StoreAt& s : it->second) out.push_back({s.holder, s_.containers.ContentsOf(s.holder).stores[s.at]});
@@ -42,7 +42,7 @@ void Stores::ForgetStores(NodeId n, NodeRecord& r, bool push) {
   for (uint32_t o : holders) StoresChanged(o, true);
 }
 
-bool Stores::CommitStores(NodeId n, absl::Span<const std::pair<uint32_t, Store>> had) {
+bool Stores::CommitStores(NodeId n, absl::Span<std::pair<uint32_t, Store>> had) {
   const auto before = [](const auto& a, const auto& b) {
     const auto key = [](const auto& x) {
       return std::tuple(x.first, x.second.value.index, x.second.slot, x.second.elements, x.second.by_call,
@@ -57,10 +57,9 @@ bool Stores::CommitStores(NodeId n, absl::Span<const std::pair<uint32_t, Store>>
     std::sort(new_stores.begin(), new_stores.end(), before);
     new_stores.erase(std::unique(new_stores.begin(), new_stores.end(), same_store), new_stores.end());
   }
-  std::vector<std::pair<uint32_t, Store>> sorted(had.begin(), had.end());
-  std::sort(sorted.begin(), sorted.end(), before);
-  if (sorted == new_stores) return false;
-  if (std::equal(new_stores.begin(), new_stores.end(), sorted.begin(), sorted.end(), same_store)) {
+  if (had.size() > 1) std::sort(had.begin(), had.end(), before);
+  if (std::equal(new_stores.begin(), new_stores.end(), had.begin(), had.end())) return false;
+  if (std::equal(new_stores.begin(), new_stores.end(), had.begin(), had.end(), same_store)) {
     // Only the stored values have changed.
     for (const StoreAt& at : stores_of_node[n.index]) {
       Store& known = s_.containers.ContentsOf(at.holder).stores[at.at];
@@ -109,7 +108,7 @@ void Stores::AddStores(NodeId n, const Node& node, const OpEffects& e) {
   const int32_t attribute = e.kind == EffectKind::kSetAttr ? s_.effects.AttributeSlot(node) : kAnySlot;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const uint16_t b = e.arg(i);
-    if (!(b & kWritesContainer)) continue;
+    if (!(b & kWritesContainer) || !s_.records.CanBeContainer(node.inputs[i])) continue;
     // The sets that other arguments hold, looked at once for all holders.
     absl::InlinedVector<std::optional<SetId>, 4> held(node.inputs.size());
     const auto elements_of_input = [&](size_t k) {

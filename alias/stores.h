@@ -35,14 +35,16 @@ class Stores {
     uint32_t holder, at;  // where in its contents' stores
   };
 
+  using OfNode = absl::InlinedVector<std::pair<uint32_t, Store>, 4>;  // by container
+
   explicit Stores(AliasDb::State& s) : s_(s) {}
 
   void Clear();
   void AddStores(NodeId n, const Node& node, const OpEffects& e);
-  std::vector<std::pair<uint32_t, Store>> StoresOf(NodeId n);
+  OfNode StoresOf(NodeId n);
   // Commits the stores of node n, which stored `had` before: most nodes that are evaluated again store the same. Returns
   // whether they are others.
-  bool CommitStores(NodeId n, absl::Span<const std::pair<uint32_t, Store>> had);
+  bool CommitStores(NodeId n, absl::Span<std::pair<uint32_t, Store>> had);
   void ForgetStores(NodeId n, NodeRecord& r, bool push);  // push: who reads the containers
   void StoresChanged(uint32_t holder, bool changed);      // readers are pushed if they are told something else
   int64_t bytes() const {

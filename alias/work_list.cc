@@ -60,15 +60,16 @@ void WorkList::NotePart(NodeId n, bool as_result, uint32_t use) {
 }
 
 void WorkList::Push(NodeId n, uint32_t use) {
-  if (n.index < s_.records.nodes.size()) {
-    // A value of the caller's may have very many users, which are in the queue already. Those are not read.
-    const NodeRecord& r = s_.records.nodes[n.index];
-    if (r.generation == n.generation && (r.flags & (NodeRecord::kQueued | NodeRecord::kWide)) == NodeRecord::kQueued) {
-      return;
-    }
+  // A value of the caller's may have very many users. Nothing is read of those that are in the queue, of those that
+  // building has not come to yet, and, of the others that have been evaluated, of the graph.
+  uint16_t flags = 0;
+  if (n.index < s_.records.nodes.size() && s_.records.nodes[n.index].generation == n.generation) {
+    flags = s_.records.nodes[n.index].flags;
   }
+  if ((flags & (NodeRecord::kQueued | NodeRecord::kWide)) == NodeRecord::kQueued) return;
+  if (s_.solver.walking && (flags & (NodeRecord::kEvaluated | NodeRecord::kReturn)) == 0) return;
   bool as_result = false;
-  if (s_.g.IsReturn(n)) {
+  if ((flags & NodeRecord::kEvaluated) == 0 && s_.g.IsReturn(n)) {
     as_result = true;
     NodeId owner = s_.g.block(s_.g.node(n).parent).owner;
     if (!owner.valid()) {
