@@ -233,6 +233,17 @@ TEST(Fuse, EqualLoopsWithoutACommonOperandAreOneKernelWhereFewLaunchesAreWanted)
   EXPECT_EQ(FuseText(text, /*tolerance=*/0, /*few_launches=*/true).specs.size(), 1);
 }
 
+TEST(Fuse, WhatCostsLessThanALaunchIsComputedAgainWhereFewLaunchesAreWanted) {
+  const std::string text = R"(graph(%x : Float(6, strides=[1]), %y : Float(4, 6, strides=[6, 1])):
+  %a : Float(6, strides=[1]) = aten::tanh(%x)
+  %b : Float(6, strides=[1]) = aten::sigmoid(%a)
+  %c : Float(4, 6, strides=[6, 1]) = aten::mul.Tensor(%y, %b)
+  return (%c)
+)";
+  EXPECT_EQ(FuseText(text).specs.size(), 2);
+  EXPECT_EQ(FuseText(text, /*tolerance=*/0, /*few_launches=*/true).specs.size(), 1);
+}
+
 TEST(Fuse, ReductionsOfOneOperandAreOneKernelWithSeveralResults) {
   Fused f = FuseText(R"(graph(%x : Float(4, 6, strides=[6, 1])):
   %d : int[] = prim::Constant[value=[1]]()

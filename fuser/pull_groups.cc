@@ -1,6 +1,7 @@
 // Groups that every reader computes again instead of reading stored results.
 #include <algorithm>
 #include <climits>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -8,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
 #include "smelt/core/op/cost.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/ops.h"
@@ -16,6 +18,9 @@
 
 namespace smelt {
 namespace {
+
+// Of a launch, in additions: with few launches less than that may be repeated in all.
+constexpr int kLaunchCost = 1 << 13;
 
 // Returns whether the rows of a view begin anywhere in its base's: each element would have to compute its own place.
 bool CutsAcrossRows(const Graph& g, const Node& view) {
@@ -188,11 +193,17 @@ void BlockFuser::Pull(int k) {
   std::string reason;
   const std::optional<bool> once = g_.symbols.LessOrEqual(evaluations, elements);
   const bool free = cost <= kFree && elements != Expr(0);
-  if (!(once && *once) && !free)
+  // In the example that the hints describe: more elements take longer, and are right.
+  const absl::StatusOr<int64_t> times = evaluations.Evaluate(g_.symbol_hints);
+  const auto is_cheaper_than_a_launch = [&](double per_element) {
+    return options_.few_launches && times.ok() && static_cast<double>(*times) * per_element <= kLaunchCost;
+  };
+  if (!(once && *once) && !free && !is_cheaper_than_a_launch(cost))
     return explain("it would be computed again for each use, which costs more than reading it");
   // A cheap value is no longer cheap in the chain of others that are computed again.
   const Work again = RepeatedWork(into, k);
-  if (again.code > kRepeatedCode || (!(once && *once) && again.cost > kRepeated))
+  const bool repeats_much = again.cost > kRepeated && !is_cheaper_than_a_launch(again.cost);
+  if (again.code > kRepeatedCode || (!(once && *once) && repeats_much))
     return explain("it would be computed again for each use of what reads it, which costs more than reading it");
   // They must stand at the consumer's place, before which no memory that they read is taken over.
   for (int m : groups_[k].members) {
