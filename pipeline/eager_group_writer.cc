@@ -15,6 +15,7 @@
 #include "smelt/core/op/data_refusals.h"
 #include "smelt/core/op/ops.h"
 #include "smelt/core/op/schema.h"
+#include "smelt/core/op/traits.h"
 #include "smelt/core/tensor/element_order.h"
 #include "smelt/pipeline/layout_inference.h"
 
@@ -311,9 +312,14 @@ class GroupCall {
       SMELT_ASSIGN_OR_RETURN(const ValueId x, call_.Operand(v));
       operands.push_back(x);
     }
-    SMELT_ASSIGN_OR_RETURN(
-        const std::vector<ValueId> made,
-        call_.Apply(g_.node(n).op, operands, g_.node(n).outputs.size(), g_.node(n).source, g_.node(n).attributes));
+    std::vector<ValueId> made;
+    if (GetOpTraits(g_.node(n).op).family == OpFamily::kConversion) {
+      SMELT_ASSIGN_OR_RETURN(const ValueId converted, call_.Cast(operands[0], *DTypeOf(g_, g_.node(n).outputs[0])));
+      made.push_back(converted);
+    } else {
+      SMELT_ASSIGN_OR_RETURN(made, call_.Apply(g_.node(n).op, operands, g_.node(n).outputs.size(), g_.node(n).source,
+                                               g_.node(n).attributes));
+    }
     for (size_t k = 0; k < made.size(); ++k) {
       const int number = w_.Number(g_.node(n).outputs[k]);
       Bind(number, made[k]);

@@ -1,8 +1,11 @@
 #include "smelt/pipeline/eager_groups.h"
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/algorithm/container.h"
@@ -56,6 +59,7 @@ class Members {
     const FunctionSchema* schema = FindSchema(node.op);
     if (!known || schema == nullptr) return false;
     if (node.op.name() == op::kCopyInPlace) return MayCopy(n);
+    if (GetOpTraits(node.op).family == OpFamily::kConversion) return MayConvert(n, *schema);
     return schema->IsMutable() ? MayWrite(n, *schema) : MayCompute(n);
   }
 
@@ -84,8 +88,19 @@ class Members {
     // If data refuse the group's call, its operators run in turn. A call may leave out what nothing reads.
     const bool is_read = absl::c_any_of(g_.node(n).outputs, [&](ValueId v) { return !g_.value(v).uses.empty(); });
     return traits.library == LibraryCall::kNone && traits.distribution == Distribution::kNone &&
-           traits.family != OpFamily::kConversion && traits.opening != Opening::kDataSizes && !traits.may_alias &&
-           !traits.resizes && !IsEagerViewOp(op.full()) && (is_read || !MayRefuseData(g_, n));
+           traits.opening != Opening::kDataSizes && !traits.may_alias && !traits.resizes && !IsEagerViewOp(op.full()) &&
+           (is_read || !MayRefuseData(g_, n));
+  }
+  // A conversion to another dtype makes a tensor of its own, in the layout of its operand unless it names another.
+  bool MayConvert(NodeId n, const FunctionSchema& schema) const {
+    const ValueId from = g_.node(n).inputs[0], to = g_.node(n).outputs[0];
+    const int format = schema.FindArgument("memory_format");
+    const std::optional<ConstantValue> given =
+        format < 0 ? ConstantValue(std::monostate()) : GetConstant(g_, g_.node(n).inputs[format]);
+    const bool preserves = given && (std::holds_alternative<std::monostate>(*given) ||
+                                     (std::holds_alternative<int64_t>(*given) && std::get<int64_t>(*given) == 1));
+    return preserves && g_.value(from).type.IsTensor() &&
+           *g_.value(from).type.tensor().dtype != *g_.value(to).type.tensor().dtype;
   }
   bool MayWrite(NodeId n, const FunctionSchema& schema) const {
     if (GetOpInfo(schema.op).kind != OpKind::kInplace || g_.node(n).outputs.size() != 1) return false;

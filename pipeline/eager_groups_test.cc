@@ -64,6 +64,28 @@ TEST(EagerGroupsTest, AWriteOfAWholeTensorIsAMember) {
             "[ a b ] ");
 }
 
+TEST(EagerGroupsTest, AConversionToAnotherDTypeIsAMember) {
+  EXPECT_EQ(Groups(kX, R"(
+  %a : Float(4, strides=[1]) = aten::exp(%x)
+  %b : Long(4, strides=[1]) = aten::to.dtype(%a, %four, %no, %no, %none)
+  %c : Long(4, strides=[1]) = aten::neg(%b)
+)",
+                   "%c"),
+            "[ a b c ] ");
+}
+
+// 6 is the code of Float: the result is %x itself.
+TEST(EagerGroupsTest, AConversionToTheSameDTypeIsNoMember) {
+  EXPECT_EQ(Groups(kX, R"(
+  %six : int = prim::Constant[value=6]()
+  %a : Float(4, strides=[1]) = aten::exp(%x)
+  %b : Float(4, strides=[1]) = aten::to.dtype(%a, %six, %no, %no, %none)
+  %c : Float(4, strides=[1]) = aten::neg(%b)
+)",
+                   "%c"),
+            "a b c ");
+}
+
 TEST(EagerGroupsTest, AViewThatALaterMemberNeedsMovesAhead) {
   EXPECT_EQ(Groups("%x : Float(4, 4, strides=[4, 1])", R"(
   %a : Float(4, 4, strides=[4, 1]) = aten::exp(%x)

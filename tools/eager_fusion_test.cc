@@ -1,5 +1,6 @@
 // Groups of operators in the eager-order plan: one kernel where the tensors lie apart, the operators one after the other
 // where they do not, and the same answer.
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <string>
@@ -197,6 +198,62 @@ TEST(EagerFusionTest, ATensorIsItsOwnAfterAnArgumentWasCopiedToIt) {
     EXPECT_EQ(results[0].data_as<float>()[i], 1.0f + static_cast<float>(i));
     EXPECT_EQ(results[1].data_as<float>()[i], -2.0f * (1.0f + static_cast<float>(i)));
   }
+}
+
+// The lines write %x, without a pure form. Returns what was called.
+CallStats StatsOf(const std::string& lines, const Tensor& x) {
+  const auto instance = InstanceOf(absl::StrCat(R"(
+graph(%x : Float(2, 3, strides=[3, 1]), %which : bool):
+  %no : bool = prim::Constant[value=0]()
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %three : int = prim::Constant[value=3]()
+  %none : NoneType = prim::Constant()
+)",
+                                                lines, R"(
+  %a : Tensor = aten::select(%x, %zero, %zero)
+  %b : Tensor = aten::select(%x, %zero, %one)
+  %r : Tensor = prim::If(%which)
+    block0():
+      -> (%a)
+    block1():
+      -> (%b)
+  return (%r)
+)"),
+                                   "stats");
+  if (!instance.ok()) {
+    ADD_FAILURE() << instance.status();
+    return {};
+  }
+  const auto results = (*instance)->Run({Datum(x), Datum(true)});
+  EXPECT_TRUE(results.ok()) << results.status();
+  EXPECT_EQ((*instance)->last_call().variant, AliasVariant::kEagerOrder);
+  return (*instance)->last_call();
+}
+
+Tensor Matrix(const std::array<float, 6>& elements) {
+  Tensor t = Tensor::Empty(DType::kFloat32, {2, 3});
+  std::copy(elements.begin(), elements.end(), t.data_as<float>());
+  return t;
+}
+std::array<float, 6> ElementsOf(const Tensor& t) {
+  std::array<float, 6> elements;
+  std::copy_n(t.data_as<float>(), 6, elements.begin());
+  return elements;
+}
+
+TEST(EagerFusionTest, AConversionIsPartOfAKernel) {
+  const Tensor x = Matrix({1.5, 2.5, 3.5, -4.5, 5.5, 6.5});
+  const CallStats stats = StatsOf(R"(
+  %long : int = prim::Constant[value=4]()
+  %tripled : Tensor = aten::mul(%x, %three)
+  %whole : Tensor = aten::to(%tripled, %long, %no, %no, %none)
+  %w : Tensor = aten::add_(%x, %whole, %one)
+)",
+                                  x);
+  EXPECT_EQ(stats.kernel_launches, 1);
+  EXPECT_EQ(ElementsOf(x), (std::array<float, 6>{5.5, 9.5, 13.5, -17.5, 21.5, 25.5}));
 }
 
 }  // namespace
