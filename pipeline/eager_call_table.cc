@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "smelt/core/ir/text.h"
 #include "smelt/functionalize/functionalize.h"
 #include "smelt/fuser/fuse.h"
+#include "smelt/pipeline/call_function.h"
 #include "smelt/pipeline/passes.h"
 
 namespace smelt {
@@ -54,10 +56,14 @@ absl::StatusOr<EagerCallTable::Compiled> EagerCallTable::Compile(Graph& g, bool 
 absl::StatusOr<int> EagerCallTable::Add(CallGraph& call) {
   auto [it, fresh] = numbers_.try_emplace(PrintGraph(call.graph()), static_cast<int>(program_.calls.size()));
   if (!fresh) return it->second;
+  const std::optional<ScalarFn> function =
+      call.graph().outputs().size() == 1 ? FunctionOfCall(call.graph()) : std::nullopt;
+  const bool needs_no_kernel = function && ComputesNumbers(call.graph());
   // One operator's nodes depend on each other alone.
   SMELT_ASSIGN_OR_RETURN(Compiled compiled, Compile(call.graph(), /*with_alias_db=*/false));
   program_.calls.push_back(std::make_unique<fb::BundleT>(std::move(compiled.bundle)));
-  steps_.push_back(compiled.steps);
+  functions_.push_back(function ? function->ToString() : "");
+  steps_.push_back(needs_no_kernel ? 0 : compiled.steps);
   return it->second;
 }
 
@@ -69,6 +75,7 @@ absl::StatusOr<int> EagerCallTable::AddGroup(CallGraph& call, int steps) {
   if (compiled.assumes) return absl::UnimplementedError("an assumption on sizes");
   const int number = static_cast<int>(program_.calls.size());
   program_.calls.push_back(std::make_unique<fb::BundleT>(std::move(compiled.bundle)));
+  functions_.emplace_back();
   steps_.push_back(compiled.steps);
   numbers_.emplace(text, number);
   return number;

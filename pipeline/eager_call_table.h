@@ -25,8 +25,10 @@ class EagerCallTable {
   // The same for the call of a group. Unimplemented if it would not make fewer launches and library calls than `steps`,
   // or needs an assumption on sizes.
   absl::StatusOr<int> AddGroup(CallGraph& call, int steps);
-  // Returns the number of launches and library calls of a call.
+  // Returns the number of launches and library calls of a call; none if it computes numbers by a scalar function.
   int steps(int call) const { return steps_[call]; }
+  // Returns the text of a call's scalar function, or "".
+  const std::string& function(int call) const { return functions_[call]; }
   // Returns the call that converts a value of the graph to another dtype.
   absl::StatusOr<int> Conversion(ValueId from, DType to);
 
@@ -43,6 +45,7 @@ class EagerCallTable {
   fb::EagerProgramT& program_;
   absl::flat_hash_map<std::string, int> numbers_;  // by text
   std::vector<int> steps_;                         // by call
+  std::vector<std::string> functions_;             // the same
 };
 
 }  // namespace smelt

@@ -80,6 +80,7 @@ absl::Status EagerComputing::EmitPure(NodeId n) {
   SMELT_ASSIGN_OR_RETURN(int index, calls_.Add(call));
   fb::EagerInstrT& i = w_.Emit(fb::EagerKind::Compute, n);
   i.call = index;
+  i.text = calls_.function(index);
   for (ValueId v : call.operands()) i.inputs.push_back(w_.Number(v));
   i.outputs = numbers;
   i.targets.assign(numbers.size(), -1);
@@ -217,6 +218,7 @@ absl::Status EagerComputing::EmitWrite(NodeId n, const FunctionSchema& schema) {
   SMELT_ASSIGN_OR_RETURN(int index, calls_.Add(call));
   fb::EagerInstrT& i = w_.Emit(fb::EagerKind::Compute, n);
   i.call = index;
+  i.text = calls_.function(index);
   for (ValueId v : call.operands()) i.inputs.push_back(w_.Number(v));
   i.outputs = numbers;
   i.targets = targets;

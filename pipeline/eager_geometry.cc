@@ -60,6 +60,7 @@ absl::Status EagerGeometry::EmitCopy(NodeId n) {
   fb::EagerInstrT& i = w_.Emit(fb::EagerKind::Copy, n);
   i.inputs = {w_.Number(to), w_.Number(from)};
   i.call = call;
+  if (call >= 0) i.text = calls_.function(call);
   w_.Same(n, 0, to);
   return absl::OkStatus();
 }
@@ -90,6 +91,7 @@ absl::Status EagerGeometry::EmitConversion(NodeId n) {
   SMELT_ASSIGN_OR_RETURN(int call, calls_.Conversion(self, *to));
   fb::EagerInstrT& i = w_.Emit(fb::EagerKind::Compute, n);
   i.call = call;
+  i.text = calls_.function(call);
   i.flat = true;
   i.inputs = i.layout_inputs = {w_.Number(self)};
   const size_t result[] = {0};

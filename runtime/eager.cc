@@ -329,7 +329,8 @@ absl::Status Executor::RunEager(int plan, absl::Span<const Datum> args, std::vec
     InstanceOptions options;
     options.threads = width_;
     options.guard = guard_;
-    eager_calls_[plan] = std::make_unique<EagerCalls>(program_->eager_calls(plan), options, random_);
+    eager_calls_[plan] =
+        std::make_unique<EagerCalls>(program_->eager_calls(plan), *plan_->plan->eager, options, random_);
   }
   return EagerRun(*this, *plan_->plan->eager, *eager_calls_[plan]).Run(args, outputs);
 }

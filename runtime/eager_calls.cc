@@ -1,6 +1,7 @@
 #include "smelt/runtime/eager_calls.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -33,9 +34,9 @@ absl::StatusOr<Tensor> Operand(const Tensor& t, const std::vector<int64_t>* shap
 
 }  // namespace
 
-EagerCalls::EagerCalls(const std::vector<std::shared_ptr<const Executable>>& calls, const InstanceOptions& options,
-                       Generator* random)
-    : calls_(calls), options_(options), random_(random), made_(calls.size()) {}
+EagerCalls::EagerCalls(const std::vector<std::shared_ptr<const Executable>>& calls, const fb::EagerProgramT& program,
+                       const InstanceOptions& options, Generator* random)
+    : calls_(calls), functions_(program), options_(options), random_(random), made_(calls.size()) {}
 EagerCalls::~EagerCalls() = default;
 
 Executor& EagerCalls::Get(int call) {
@@ -46,6 +47,10 @@ Executor& EagerCalls::Get(int call) {
 absl::StatusOr<std::vector<Datum>> EagerCalls::Run(int call, absl::Span<const PythonValue> inputs,
                                                    const std::vector<int64_t>* shape, CallStats* stats) {
   std::vector<Datum> args, results;
+  if (std::optional<Tensor> result = functions_.Run(call, calls_[call]->bundle(), inputs, shape)) {
+    results.push_back(Datum(*std::move(result)));
+    return results;
+  }
   Executor& e = Get(call);
   for (const PythonValue& v : inputs) {
     if (v.IsTensor()) {

@@ -94,10 +94,28 @@ class ElementWave {
 
 absl::StatusOr<bool> EagerComputer::WriteElements(const Tensor& to, absl::Span<const PythonValue> read, int call) {
   bool remembered = false;
-  const auto write = [&](ElementWave& wave) -> absl::Status {
+  const auto remember = [&] {
     if (!std::exchange(remembered, true)) memory_.Remember(to.storage());
+  };
+  if (call < 0 || calls_.HasFunction(call)) {
+    // Nothing is launched: the elements need not be computed together.
+    const std::vector<int64_t> one = {1};
+    return WriteInOrder(to, read, [&](const Tensor& element, absl::Span<const PythonValue> elements) -> absl::Status {
+      remember();
+      PythonValue value = elements[0];
+      if (call >= 0) {
+        SMELT_ASSIGN_OR_RETURN(const std::vector<Datum> results, Call(call, elements, &one));
+        value = FromDatum(results[0]);
+      }
+      if (!value.IsTensor() || value.tensor().NumElements() != 1 || value.tensor().dtype() != element.dtype())
+        return absl::InternalError("a pointwise call gave no element");
+      std::memcpy(element.data(), value.tensor().data(), ItemSize(element.dtype()));
+      return absl::OkStatus();
+    });
+  }
+  const auto write = [&](ElementWave& wave) -> absl::Status {
+    remember();
     const std::vector<PythonValue> operands = wave.Operands();
-    if (call < 0) return wave.Write(operands[0].tensor());
     const std::vector<int64_t> shape = {wave.size()};
     SMELT_ASSIGN_OR_RETURN(const std::vector<Datum> results, Call(call, operands, &shape));
     return wave.Write(results[0].tensor());

@@ -39,8 +39,8 @@ class EagerComputer {
                                       const std::vector<int64_t>& shape);
   absl::Status StoreToTarget(const fb::EagerInstrT& i, size_t output, const Tensor& result,
                              const EvaluatedLayout& layout);
-  // Makes an elementwise write in PyTorch's order if that matters. `call` computes an element; without it the element
-  // is copied.
+  // Makes an elementwise write in PyTorch's order if that matters. `call` computes an element; if it is negative, the
+  // element is copied.
   absl::StatusOr<bool> WriteElements(const Tensor& to, absl::Span<const PythonValue> read, int call);
   absl::StatusOr<std::vector<Datum>> Call(int call, absl::Span<const PythonValue> inputs,
                                           const std::vector<int64_t>* shape) {

@@ -243,6 +243,44 @@ std::array<float, 6> ElementsOf(const Tensor& t) {
   return elements;
 }
 
+TEST(EagerFusionTest, ANumberIsComputedWithoutAKernel) {
+  const Tensor x = Matrix({1, 2, 3, 4, 5, 6});
+  const CallStats stats = StatsOf(R"(
+  %row : Tensor = aten::select(%x, %zero, %one)
+  %first : Tensor = aten::select(%row, %zero, %zero)
+  %doubled : Tensor = aten::mul(%first, %two)
+  %w : Tensor = aten::copy_(%first, %doubled, %no)
+  %u : Tensor = aten::sub_(%first, %one, %one)
+)",
+                                  x);
+  EXPECT_EQ(stats.kernel_launches, 0);
+  EXPECT_EQ(ElementsOf(x), (std::array<float, 6>{1, 2, 3, 7, 5, 6}));
+}
+
+TEST(EagerFusionTest, ASmallTensorIsFilledWithoutAKernel) {
+  const Tensor x = Matrix({1, 2, 3, 4, 5, 6});
+  const CallStats stats = StatsOf(R"(
+  %row : Tensor = aten::select(%x, %zero, %one)
+  %w : Tensor = aten::fill_(%row, %three)
+)",
+                                  x);
+  EXPECT_EQ(stats.kernel_launches, 0);
+  EXPECT_EQ(ElementsOf(x), (std::array<float, 6>{1, 2, 3, 3, 3, 3}));
+}
+
+// PyTorch does not see that the columns overlap, and multiplies from the left.
+TEST(EagerFusionTest, ElementsThatReadWhatWasWrittenAreComputedWithoutAKernel) {
+  const Tensor x = Matrix({1, 2, 3, 4, 5, 6});
+  const CallStats stats = StatsOf(R"(
+  %to : Tensor = aten::slice(%x, %one, %one, %three, %one)
+  %from : Tensor = aten::slice(%x, %one, %zero, %two, %one)
+  %w : Tensor = aten::mul_(%to, %from)
+)",
+                                  x);
+  EXPECT_EQ(stats.kernel_launches, 0);
+  EXPECT_EQ(ElementsOf(x), (std::array<float, 6>{1, 2, 6, 4, 20, 120}));
+}
+
 TEST(EagerFusionTest, AConversionIsPartOfAKernel) {
   const Tensor x = Matrix({1.5, 2.5, 3.5, -4.5, 5.5, 6.5});
   const CallStats stats = StatsOf(R"(
