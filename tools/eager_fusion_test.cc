@@ -15,12 +15,12 @@
 namespace smelt {
 namespace {
 
-constexpr int kElements = 4, kTrips = 3, kOperators = 3;
+constexpr int kElements = 20, kTrips = 3, kOperators = 3;  // more elements than are computed without a kernel
 
 // A loop that exchanges what it carries has no pure form.
 std::unique_ptr<Instance> Exchanging() {
   auto instance = InstanceOf(R"(
-graph(%a : Float(4, strides=[1]), %b : Float(4, strides=[1]), %n : int):
+graph(%a : Float(20, strides=[1]), %b : Float(20, strides=[1]), %n : int):
   %true : bool = prim::Constant[value=1]()
   %one : int = prim::Constant[value=1]()
   %two : int = prim::Constant[value=2]()
@@ -81,19 +81,19 @@ TEST(EagerFusionTest, OperatorsRunInTurnWhereOneReadsWhatAnotherHasWritten) {
 // Every second element is written, then all are read.
 TEST(EagerFusionTest, PartsThatAreWrittenAreSeenInTheSameKernel) {
   auto instance = InstanceOf(R"(
-graph(%x : Float(4, strides=[1]), %n : int):
+graph(%x : Float(20, strides=[1]), %n : int):
   %true : bool = prim::Constant[value=1]()
   %zero : int = prim::Constant[value=0]()
   %one : int = prim::Constant[value=1]()
   %two : int = prim::Constant[value=2]()
-  %four : int = prim::Constant[value=4]()
-  %y : Float(4, strides=[1]) = aten::mul(%x, %one)
+  %twenty : int = prim::Constant[value=20]()
+  %y : Float(20, strides=[1]) = aten::mul(%x, %one)
   %s : Tensor = prim::Loop(%n, %true, %y)
     block0(%i : int, %p : Tensor):
-      %even : Tensor = aten::slice(%x, %zero, %zero, %four, %two)
+      %even : Tensor = aten::slice(%x, %zero, %zero, %twenty, %two)
       %a : Tensor = aten::mul_(%even, %two)
       %b : Tensor = aten::add(%x, %i, %one)
-      %odd : Tensor = aten::slice(%b, %zero, %one, %four, %two)
+      %odd : Tensor = aten::slice(%b, %zero, %one, %twenty, %two)
       %c : Tensor = aten::neg_(%odd)
       %r : Tensor = aten::add(%b, %x, %one)
       -> (%true, %r)
@@ -106,7 +106,8 @@ graph(%x : Float(4, strides=[1]), %n : int):
   ASSERT_TRUE(results.ok()) << results.status();
   EXPECT_EQ((*instance)->last_call().variant, AliasVariant::kEagerOrder);
   EXPECT_EQ((*instance)->last_call().kernel_launches, 1 + kTrips);
-  std::array<float, kElements> want = {1, 2, 3, 4}, sum;
+  std::array<float, kElements> want, sum;
+  for (int k = 0; k < kElements; ++k) want[k] = 1.0f + static_cast<float>(k);
   for (int trip = 0; trip < kTrips; ++trip) {
     for (int k = 0; k < kElements; ++k) {
       if (k % 2 == 0) want[k] *= 2;
@@ -123,7 +124,7 @@ graph(%x : Float(4, strides=[1]), %n : int):
 // A condition that is an argument has no pure form. Of `lines`, %a and %b are returned.
 std::vector<Tensor> Returned(const std::string& lines, const Tensor& x) {
   const auto instance = InstanceOf(absl::StrCat(R"(
-graph(%x : Float(4, strides=[1]), %which : bool):
+graph(%x : Float(20, strides=[1]), %which : bool):
   %no : bool = prim::Constant[value=0]()
   %two : int = prim::Constant[value=2]()
 )",
@@ -255,6 +256,13 @@ TEST(EagerFusionTest, ANumberIsComputedWithoutAKernel) {
                                   x);
   EXPECT_EQ(stats.kernel_launches, 0);
   EXPECT_EQ(ElementsOf(x), (std::array<float, 6>{1, 2, 3, 7, 5, 6}));
+}
+
+TEST(EagerFusionTest, FewElementsAreComputedWithoutAKernel) {
+  const Tensor x = Matrix({1, 2, 3, 4, 5, 6});
+  const CallStats stats = StatsOf("  %w : Tensor = aten::mul_(%x, %three)\n", x);
+  EXPECT_EQ(stats.kernel_launches, 0);
+  EXPECT_EQ(ElementsOf(x), (std::array<float, 6>{3, 6, 9, 12, 15, 18}));
 }
 
 TEST(EagerFusionTest, ASmallTensorIsFilledWithoutAKernel) {
