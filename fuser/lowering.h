@@ -5,15 +5,9 @@
 // Besides indices everything is an instruction of the kernel, by its number in the builder. A guard is a boolean
 // instruction, or -1 for true: a value that is computed under a false guard is not used, and reads nothing.
 //
-//   lower_group.cc       results, values by demand, operands
-//   lower_operators.cc   the meaning of each operator; pointwise operators and fills
-//   lower_scalars.cc     numbers among the arguments; short names for instructions
-//   lower_reductions.cc  reductions and scans
-//   lower_views.cc       views, pads, cat and other operators that move elements by their index
-//   lower_indexing.cc    reads at indices from data
-//   lower_writes.cc      writes at indices from data
-//   lower_windows.cc     pooling, im2col, col2im
-//   lower_resampling.cc  upsampling
+// The meaning of operators is in files of their own, as functions that take the Lowering: lower_operators.h dispatches
+// to lower_reductions.h, lower_views.h, lower_indexing.h, lower_windows.h and lower_resampling.h; lower_writes.h has the
+// writes at indices from data.
 #ifndef SMELT_FUSER_LOWERING_H_
 #define SMELT_FUSER_LOWERING_H_
 
@@ -42,30 +36,20 @@ class Lowering {
 
   absl::StatusOr<LoweredKernel> Run();
 
- private:
-  using Values = absl::StatusOr<std::vector<int>>;  // one per result of the node
-
-  struct Memo {
-    Index index;
-    int guard;
-    std::vector<int> results;
-  };
+  Group& group() { return g_; }
+  Builder& builder() { return *b_; }
+  Domain& domain() { return domain_; }
 
   // --- results ---
-  absl::Status EmitRoots();
-  absl::StatusOr<Index> RootIndex(const Root& r);
   void StoreTo(const Root& r, const Index& index, int value);
   int LoadFrom(const Root& r, const Index& index);
 
   // --- values ---
   absl::StatusOr<int> Eval(ValueId v, const Index& index, int guard);
-  absl::StatusOr<int> LoadOperand(ValueId v, const Index& index, int guard);
-  Values EvalNode(NodeId n, uint32_t output, const Index& index, int guard);
-  Values EvalSpecial(NodeId n, OpFamily s, const Index& index, int guard);
-  Values EvalPointwise(NodeId n, uint32_t output, const Index& index, int guard);
+  // Notes that the only result of a node is the instruction `result` at `index`, under `guard`.
+  void Remember(NodeId n, const Index& index, int guard, int result) { memo_[n].push_back({index, guard, {result}}); }
 
   // --- numbers ---
-  int ConstantElement(const Tensor& t);
   // A Python number among the arguments, as an instruction of type `t`.
   absl::StatusOr<int> ScalarArg(NodeId n, const OpArg& a, DType t);
   absl::StatusOr<int> ScalarInput(NodeId n, ValueId v, DType t);  // the same of a node that is no OpCall
@@ -84,25 +68,7 @@ class Lowering {
   int I64(ScalarOp op, int a, int b = -1) { return b_->Op(op, DType::kInt64, a, b); }
   int Size(const Expr& e) { return b_->ExprParam(e); }
 
-  // --- fills ---
-  absl::StatusOr<int> EvalFill(NodeId n);
-  absl::StatusOr<int> EvalArange(NodeId n, const Index& index);
-  absl::StatusOr<int> EvalLinspace(NodeId n, const Index& index);
-  absl::StatusOr<int> EvalEye(NodeId n, const Index& index);
-  absl::StatusOr<int> EvalTriangle(NodeId n, const Index& index, int guard);
-
-  // --- reductions ---
-  // An error where this reduction is not over the domain's reduction dims, or over a part of them: `guard` says where
-  // its result is used.
-  absl::Status CheckSite(NodeId n, const std::vector<Expr>& reduced, const Index& outer, int guard);
-  // Makes one accumulator over the reduction dims; `index` for kArgMin and kArgMax, else -1.
-  int Reduce(ReduceKind kind, int value, int index, bool scan);
-  Values EvalReduction(NodeId n, const Index& index, int guard);
-
-  // --- views ---
-  absl::StatusOr<int> EvalView(NodeId n, const Index& index, int guard);
-  // Returns the index of `base` at which the view shows `index`.
-  absl::StatusOr<Index> ViewIndex(NodeId n, const Index& index);
+  // --- indices ---
   // The quotient and the remainder of a nonnegative index: by splitting a dim of the domain in two, else by division.
   struct Division {
     Affine quotient, remainder;
@@ -111,68 +77,18 @@ class Lowering {
   // Converts a row-major index to a flat one, and back.
   Affine Flatten(const Index& index, const std::vector<Expr>& sizes);
   absl::StatusOr<Index> Unflatten(Affine flat, const std::vector<Expr>& sizes);
-  // Reads the element of `v` at one index or at the other.
-  absl::StatusOr<int> EvalEither(ValueId v, int condition, const Index& then, const Index& otherwise, int guard);
-  absl::StatusOr<int> EvalOverlay(NodeId n, const Index& index, int guard);
-  absl::StatusOr<int> EvalConstantPad(NodeId n, const Index& index, int guard);
-  absl::StatusOr<int> EvalEdgePad(NodeId n, OpFamily kind, const Index& index, int guard);
-  absl::StatusOr<int> EvalFlip(NodeId n, const Index& index, int guard);
-  absl::StatusOr<int> EvalRoll(NodeId n, const Index& index, int guard);
-  absl::StatusOr<int> EvalRepeat(NodeId n, const Index& index, int guard);
-  absl::StatusOr<int> EvalRepeatInterleave(NodeId n, const Index& index, int guard);
-  absl::StatusOr<int> EvalCat(NodeId n, bool stack, const Index& index, int guard);
 
-  // --- reads at indices from data ---
-  // An index from data: in range or the kernel's status is set. PyTorch's gather and its kin refuse negative ones
-  // (`wrap` is false).
-  int Checked(int index, const Expr& size, bool wrap, int guard);
-  // Returns `value`, with a check of the index that operators along a dim have for a tensor without dims. Nothing else
-  // would use the index, and unused values are not checked.
-  int CheckedAlongScalar(int index, bool wrap, int guard, int value);
-  // Returns the position in a tensor of sizes `self` to which the indices map `index` of the result.
-  absl::StatusOr<Index> IndexedAt(const IndexList& list, const std::vector<Expr>& self, const Index& index, int guard);
-  absl::StatusOr<int> EvalGather(NodeId n, const Index& index, int guard);
-  absl::StatusOr<int> EvalIndexSelect(NodeId n, const Index& index, int guard);
-  absl::StatusOr<int> EvalEmbedding(NodeId n, const Index& index, int guard);
-  absl::StatusOr<int> EvalIndex(NodeId n, const Index& index, int guard);
-  absl::StatusOr<int> EvalTake(NodeId n, const Index& index, int guard);
-  absl::StatusOr<int> EvalOneHot(NodeId n, const Index& index, int guard);
-  absl::StatusOr<int> EvalMaskedScatter(NodeId n, const Index& index, int guard);
-
-  // --- writes at indices from data ---
-  // One element of the memory that is written to, and what becomes of it.
-  struct Write {
-    enum Mode { kSet, kAdd, kMul, kMin, kMax } mode = kSet;
-    Index at;
-    int value = -1;
+ private:
+  struct Memo {
+    Index index;
+    int guard;
+    std::vector<int> results;
   };
-  absl::Status EmitAction(const Root& r);
-  absl::StatusOr<Write> WriteOf(NodeId n, DType t);
-  absl::StatusOr<Write> ScatterWrite(NodeId n, DType t);
-  absl::StatusOr<Write::Mode> ScatterMode(NodeId n) const;
-  absl::StatusOr<Write> IndexPutWrite(NodeId n);
-  absl::StatusOr<Write> PutWrite(NodeId n);
-  absl::StatusOr<Write> AlongDimWrite(NodeId n, DType t);  // index_add, index_copy, index_fill
-  // The index of the k-th loop that runs in order.
-  Affine Ordered(size_t k) const { return domain_.reduced_index.empty() ? b_->Zero() : domain_.reduced_index[k]; }
 
-  // --- windows ---
-  Values EvalPool(NodeId n, OpFamily s, const Index& index, int guard);
-  absl::StatusOr<int> EvalIm2Col(NodeId n, const Index& index, int guard);
-  absl::StatusOr<int> EvalCol2Im(NodeId n, const Index& index, int guard);
-
-  // --- resampling ---
-  // A scale that the node names, output over input, of its k-th spatial dim.
-  absl::StatusOr<std::optional<double>> ScaleArg(NodeId n, size_t k, size_t spatial);
-  // Returns the factor that maps an output index to an input index: 1 / scale, or in / out, as an instruction of type
-  // `c`.
-  absl::StatusOr<int> Ratio(NodeId n, DType c, const Expr& in, const Expr& out, size_t k, size_t spatial);
-  // Returns a guard that is true if PyTorch's kernel copies elements, or uses each twice, if the sizes say so, whatever
-  // factor the node names. That is the kernel for small images, and for four or more adjacent channels.
-  std::optional<int> GoesBySizes(NodeId n, ValueId image);
-  int IsEqual(const Expr& a, const Expr& b);  // as a guard
-  absl::StatusOr<int> EvalUpsampleNearest(NodeId n, const Index& index, int guard);
-  absl::StatusOr<int> EvalUpsampleLinear(NodeId n, const Index& index, int guard);
+  absl::Status EmitRoots();
+  absl::StatusOr<Index> RootIndex(const Root& r);
+  absl::StatusOr<int> LoadOperand(ValueId v, const Index& index, int guard);
+  int ConstantElement(const Tensor& t);
 
   Group g_;
   // The state of one attempt.
