@@ -6,7 +6,7 @@
 #include "absl/strings/match.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/ops.h"
-#include "smelt/fuser/block_fuser.h"
+#include "smelt/fuser/fused_nodes.h"
 #include "smelt/fuser/lower_group.h"
 
 namespace smelt {

@@ -19,6 +19,7 @@
 #include "smelt/fuser/fuse.h"
 #include "smelt/fuser/fuse_testing.h"
 #include "smelt/fuser/run_kernels.h"
+#include "smelt/fuser/verify_fusion_plan.h"
 
 namespace smelt {
 namespace {

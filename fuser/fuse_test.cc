@@ -19,6 +19,7 @@
 #include "smelt/fuser/lower_group.h"
 #include "smelt/fuser/move_reshapes.h"
 #include "smelt/fuser/run_kernels.h"
+#include "smelt/fuser/verify_fusion_plan.h"
 
 namespace smelt {
 namespace {

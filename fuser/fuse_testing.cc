@@ -10,6 +10,7 @@
 #include "smelt/core/ir/text.h"
 #include "smelt/fuser/merge_matmuls.h"
 #include "smelt/fuser/run_kernels.h"
+#include "smelt/fuser/verify_fusion_plan.h"
 #include "smelt/pipeline/passes.h"
 
 namespace smelt {

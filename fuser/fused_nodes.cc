@@ -1,13 +1,10 @@
-// Properties of nodes, and of the memory that they show, that fusion needs.
+#include "smelt/fuser/fused_nodes.h"
+
 #include <algorithm>
 #include <optional>
-#include <string>
-#include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "smelt/core/op/ops.h"
 #include "smelt/core/op/traits.h"
-#include "smelt/fuser/block_fuser.h"
 #include "smelt/fuser/lower_group.h"
 
 namespace smelt {

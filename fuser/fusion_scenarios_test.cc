@@ -12,6 +12,7 @@
 #include "smelt/fuser/expand_composites.h"
 #include "smelt/fuser/fuse.h"
 #include "smelt/fuser/fuse_testing.h"
+#include "smelt/fuser/verify_fusion_plan.h"
 
 namespace smelt {
 namespace {

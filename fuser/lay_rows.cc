@@ -9,7 +9,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/ops.h"
-#include "smelt/fuser/block_fuser.h"
+#include "smelt/fuser/fused_nodes.h"
 #include "smelt/fuser/lower_group.h"
 #include "smelt/fuser/row_tiles.h"
 #include "smelt/fuser/view_nodes.h"

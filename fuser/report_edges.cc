@@ -1,11 +1,11 @@
-// Explains in words why an edge was fused or not.
-#include <string>
+#include "smelt/fuser/report_edges.h"
+
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/op/traits.h"
-#include "smelt/fuser/block_fuser.h"
+#include "smelt/fuser/fused_nodes.h"
 
 namespace smelt {
 namespace {
@@ -16,53 +16,46 @@ bool MayHaveEpilogue(OpName op) {
   return call == LibraryCall::kMatmul || call == LibraryCall::kMatmulWithBias || call == LibraryCall::kConvolution;
 }
 
-}  // namespace
-
-std::string BlockFuser::Describe(int i) const {
-  return absl::StrCat(N(i).op.full(), " %", N(i).outputs.empty() ? "" : g_.value(N(i).outputs[0]).name);
-}
-
-void BlockFuser::Explain(int producer, int consumer, absl::string_view reason) {
-  if (options_.explain) reasons_[{producer, consumer}] = std::string(reason);
-}
-
-void BlockFuser::ReportEdges() {
-  if (!options_.explain) return;
-  for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
-    if (IsTransparent(N(i)) || IsAllocation(N(i))) continue;
-    absl::flat_hash_set<int> seen;
-    ForOperands(i, [&](ValueId v) {
-      const int p = IsTensor(v) ? DefPlace(Root(v)) : kBefore;
-      if (p < 0 || IsTransparent(N(p)) || !seen.insert(p).second) return;
-      const bool fused = group_of_[p] >= 0 && group_of_[p] == group_of_[i];
-      auto it = reasons_.find({p, i});
-      std::string reason = it != reasons_.end() ? it->second : DefaultReason(p, i, fused);
-      edge_ends_.push_back({p, i});
-      report_.edges.push_back({Describe(p), Describe(i), fused, std::move(reason)});
-    });
-  }
-}
-
-std::string BlockFuser::DefaultReason(int p, int i, bool fused) const {
+// Returns the reason for an edge that no step of the pass considered.
+std::string DefaultReason(const BlockGroups& block, int p, int i, bool fused) {
   if (fused) return "already in one kernel by another edge";
-  if (IsLeaf(N(p))) return "a constant fill: a kernel that needs it makes it itself";
-  if (IsAllocation(N(p))) return "memory without contents";
-  if (group_of_[i] < 0) return "the consumer is a library call, a random draw or control flow";
-  if (group_of_[p] < 0 && MayHaveEpilogue(N(p).op))
+  if (IsLeaf(block.N(p))) return "a constant fill: a kernel that needs it makes it itself";
+  if (IsAllocation(block.N(p))) return "memory without contents";
+  if (block.group_of[i] < 0) return "the consumer is a library call, a random draw or control flow";
+  if (block.group_of[p] < 0 && MayHaveEpilogue(block.N(p).op))
     return "the producer is a library call; where the two go by the same elements, the kernel is its epilogue";
-  if (group_of_[p] < 0) return "the producer is a library call, a random draw or control flow";
-  if (IsRegionOp(N(i)) && Root(N(i).inputs[0]) == Root(N(p).outputs[0]))
+  if (block.group_of[p] < 0) return "the producer is a library call, a random draw or control flow";
+  if (IsRegionOp(block.N(i)) && block.Root(block.N(i).inputs[0]) == block.Root(block.N(p).outputs[0]))
     return "it is the memory that a region is written into";
-  if (!groups_[group_of_[p]].pullable)
+  if (!block.groups[block.group_of[p]].pullable)
     return "it is read at other indices than it is made, and a reduction or a write is made once";
   return "it is read at other indices than it is made";
 }
 
-void BlockFuser::ReportSplit(int from, int to, absl::string_view why) {
-  for (size_t e = 0; e < edge_ends_.size(); ++e) {
-    const auto [producer, consumer] = edge_ends_[e];
-    FusionEdge& edge = report_.edges[first_edge_ + e];
-    if (!edge.fused || group_of_[producer] != from || group_of_[consumer] != to) continue;
+}  // namespace
+
+void ReportEdges(BlockGroups& block) {
+  if (!block.options.explain) return;
+  for (int i = 0; i < static_cast<int>(block.nodes.size()); ++i) {
+    if (IsTransparent(block.N(i)) || IsAllocation(block.N(i))) continue;
+    absl::flat_hash_set<int> seen;
+    block.ForOperands(i, [&](ValueId v) {
+      const int p = block.IsTensor(v) ? block.DefPlace(block.Root(v)) : kBefore;
+      if (p < 0 || IsTransparent(block.N(p)) || !seen.insert(p).second) return;
+      const bool fused = block.group_of[p] >= 0 && block.group_of[p] == block.group_of[i];
+      auto it = block.reasons.find({p, i});
+      std::string reason = it != block.reasons.end() ? it->second : DefaultReason(block, p, i, fused);
+      block.edge_ends.push_back({p, i});
+      block.report.edges.push_back({block.Describe(p), block.Describe(i), fused, std::move(reason)});
+    });
+  }
+}
+
+void ReportSplit(BlockGroups& block, int from, int to, absl::string_view why) {
+  for (size_t e = 0; e < block.edge_ends.size(); ++e) {
+    const auto [producer, consumer] = block.edge_ends[e];
+    FusionEdge& edge = block.report.edges[block.first_edge + e];
+    if (!edge.fused || block.group_of[producer] != from || block.group_of[consumer] != to) continue;
     edge.fused = false;
     edge.reason = std::string(why);
   }

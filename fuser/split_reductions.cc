@@ -9,7 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/ops.h"
-#include "smelt/fuser/block_fuser.h"
+#include "smelt/fuser/fused_nodes.h"
 #include "smelt/fuser/placement.h"
 #include "smelt/fuser/view_nodes.h"
 

@@ -1,3 +1,5 @@
+#include "smelt/fuser/verify_fusion_plan.h"
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -7,8 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/ops.h"
-#include "smelt/fuser/block_fuser.h"
-#include "smelt/fuser/fuse.h"
+#include "smelt/fuser/fused_nodes.h"
 #include "smelt/fuser/gather_group.h"
 #include "smelt/fuser/lower_group.h"
 
