@@ -1,25 +1,109 @@
-// The last step of a kernel's canonical form: the phase and the order of each instruction, and the values that a row
-// keeps for its next pass.
+#include "smelt/fuser/emit_kernel.h"
+
 #include <algorithm>
 #include <climits>
+#include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "smelt/fuser/kernel_builder.h"
+#include "smelt/fuser/short_dims.h"
 
 namespace smelt::kernel {
+namespace {
+
+using Ins = KernelDraft::Ins;
+using Access = KernelDraft::Access;
+
+// If windows are at least this many elements apart, a vector is better filled from one window.
+constexpr int64_t kFarStride = 8;
+
+// If rows are more than so many elements apart, the rows of a vector may evict each other from the cache.
+constexpr int64_t kFarRow = 512;
+
+// Returns whether a row to reduce fills no vector, while many adjacent rows do.
+bool AreShortRowsSideBySide(const KernelDraft& draft) {
+  const int p = draft.parallel;
+  if (p == 0 || draft.rank() != p + 1) return false;
+  // Costly work per row is so much smaller beside it that rows of a few vectors are short, too.
+  const bool costly = std::any_of(draft.ins.begin(), draft.ins.end(),
+                                  [](const Ins& in) { return !in.inner && in.depth > 0 && KernelDraft::IsCostly(in); });
+  if (draft.sizes[p].Constant().value_or(INT64_MAX) > (costly ? 3 * kFewLanes : kFewLanes)) return false;
+  // The rows that are left over after the last full vector cost five times as much each as a row by itself.
+  const int64_t rows = draft.sizes[p - 1].Constant().value_or(kManyElements);
+  if (rows == 0 || (rows % kFullVector != 0 && rows < 8 * kFullVector)) return false;
+  return std::all_of(draft.ins.begin(), draft.ins.end(), [&](const Ins& in) {
+    return in.access < 0 || !in.inner ||
+           std::abs(draft.accesses[in.access].coef[p - 1].Constant().value_or(kFarRow + 1)) <= kFarRow;
+  });
+}
+
+int ChooseVectorDim(const KernelDraft& draft, bool ordered) {
+  const int p = draft.parallel, r = draft.rank();
+  if (r == p) return p > 0 ? p - 1 : -1;
+  if (!ordered && AreShortRowsSideBySide(draft)) return p - 1;
+  // Operands that vary with both are most of the memory that is read.
+  int along_q = 0, along_p = 0, near_q = 0, near_p = 0;
+  // (Places that are computed for each element may be any distance apart.)
+  bool near = draft.sliding_window && !ordered && p > 0 && !draft.IsChosenAlong(p - 1);
+  // If a row has fewer windows than a window has elements, and they fill no vector, a window fills it better.
+  near = near && !(draft.ranges.Less(draft.sizes[p - 1], kFewLanes) == true &&
+                   draft.ranges.Less(draft.sizes[p - 1], draft.sizes[r - 1]) == true);
+  for (const Ins& in : draft.ins) {
+    if (in.access < 0 || !in.inner) continue;
+    const Access& a = draft.accesses[in.access];
+    const bool unit_q = draft.ClassOf(a, r - 1) == StrideClass::kUnit;
+    const bool unit_p = p > 0 && draft.ClassOf(a, p - 1) == StrideClass::kUnit;
+    if (p > 0 && !ordered) {
+      // Places from data: along the reduction each lane would have a place of its own, along the other dim they are
+      // rows. With a window that slides by one, every window along the other dim is full.
+      const bool chosen = in.has_offset && draft.ins[in.operands[in.op == KernelOp::kStore ? 1 : 0]].inner;
+      if (unit_p && (chosen || unit_q)) return p - 1;
+    }
+    if (near) near = a.coef[p - 1].Constant().value_or(kFarStride) < kFarStride;
+    const int weight = p > 0 && a.coef[p - 1] != Expr(0) && a.coef[r - 1] != Expr(0) ? 4 : 1;
+    along_q += unit_q ? weight : 0;
+    along_p += unit_p ? weight : 0;
+    near_q += ElementsApart(draft.ClassOf(a, r - 1)) > 1 ? weight : 0;
+    near_p += p > 0 && ElementsApart(draft.ClassOf(a, p - 1)) > 1 ? weight : 0;
+  }
+  if (near) return p - 1;
+  if (ordered) {
+    if (p > 0 && along_p > 0 && along_p >= along_q) return p - 1;
+    // A scan along a row takes one element after the other, unless it compares; costly instructions beside it run in
+    // vectors. A scan that keeps an index takes many rows at a time if they are short.
+    const bool many_short_rows = p > 0 && draft.sizes[p - 1].Constant().value_or(kManyElements) >= kFullVector &&
+                                 draft.sizes[r - 1].Constant().value_or(kFullVector) < kFullVector;
+    bool scans = false, compares = true, costly = false;
+    for (const Ins& in : draft.ins) {
+      if (in.op == KernelOp::kScan) {
+        if (IsArg(in.reduce) && many_short_rows) return p - 1;
+        scans = true;
+        compares = compares && (IsArg(in.reduce) || in.reduce == ReduceKind::kMin || in.reduce == ReduceKind::kMax);
+      }
+      // (Converting one float16 element is as slow as converting many.)
+      costly = costly || (in.inner && (KernelDraft::IsCostly(in) || in.type == DType::kFloat16));
+    }
+    if (scans && costly && many_short_rows) return p - 1;
+    return scans && (compares || costly) ? r - 1 : -1;
+  }
+  if (along_q >= along_p && (along_q > 0 || p == 0)) return r - 1;
+  // Elements a few apart are read as adjacent ones are, but for those between them.
+  if (along_p == 0 && near_q > near_p) return r - 1;
+  return p > 0 ? p - 1 : r - 1;
+}
 
 // Places are 2 * depth for the outer phase before the reductions of that depth, and 2 * depth + 1 for the inner one. An
 // instruction may stand in several.
 class Emission {
  public:
-  explicit Emission(Builder& b) : b_(b) {
-    for (int i : b_.stores_) roots_.push_back({i, PlaceOfRoot(i)});
+  explicit Emission(Builder& b) : b_(b), draft_(b.draft()) {
+    for (int i : draft_.stores) roots_.push_back({i, PlaceOfRoot(i)});
     std::stable_sort(roots_.begin(), roots_.end(), [&](const auto& x, const auto& y) {
-      return x.second != y.second ? x.second < y.second : b_.color_[x.first] < b_.color_[y.first];
+      return x.second != y.second ? x.second < y.second : draft_.color[x.first] < draft_.color[y.first];
     });
     Walk();
   }
@@ -44,7 +128,7 @@ class Emission {
   LoweredKernel Describe(int vector_dim);
 
  private:
-  using Ins = Builder::Ins;
+  using Ins = KernelDraft::Ins;
   static constexpr int kLong = 16;  // of work, that is kept for the next pass over a row
 
   // An instruction of place `first` that later places need again; `last` is the last of them.
@@ -53,17 +137,17 @@ class Emission {
   };
 
   int PlaceOfRoot(int i) const {
-    return 2 * b_.ins_[i].depth + (b_.ins_[i].inner || b_.ins_[i].op == KernelOp::kReduce ? 1 : 0);
+    return 2 * draft_.ins[i].depth + (draft_.ins[i].inner || draft_.ins[i].op == KernelOp::kReduce ? 1 : 0);
   }
   int PlaceFor(int i, int requested) const {
-    const Ins& in = b_.ins_[i];
+    const Ins& in = draft_.ins[i];
     if (in.op == KernelOp::kReduce) return 2 * in.depth + 1;
     return in.inner ? requested : 2 * in.depth;
   }
   std::vector<int> OrderedOperands(int i) const {
-    std::vector<int> o = b_.ins_[i].operands;
-    const Ins& in = b_.ins_[i];
-    if (b_.Commutes(in) && b_.IsToBeSwapped(in, b_.color_[o[1]] < b_.color_[o[0]])) std::swap(o[0], o[1]);
+    std::vector<int> o = draft_.ins[i].operands;
+    const Ins& in = draft_.ins[i];
+    if (draft_.Commutes(in) && draft_.IsToBeSwapped(in, draft_.color[o[1]] < draft_.color[o[0]])) std::swap(o[0], o[1]);
     return o;
   }
   // Returns the instruction that stands for `i` in a place: a load, if the value was kept before.
@@ -82,6 +166,7 @@ class Emission {
   int ParamOf(int access, int vector_dim, LoweredKernel& out);
 
   Builder& b_;
+  KernelDraft& draft_;
   std::vector<std::pair<int, int>> roots_;              // instruction, place
   absl::flat_hash_map<int, std::pair<int, int>> kept_;  // by instruction: its first place, a load of what was stored
   std::map<int, std::vector<int>> places_;              // instructions by place, in order
@@ -119,11 +204,11 @@ void Emission::Walk() {
   // A point reads all its operands before it writes: a result may lie in an operand's place, and another result may
   // read that operand through a view of its own. This does not hold where results are read again (scatters): the order
   // is theirs.
-  for (const Ins& in : b_.ins_) {
-    if (in.op == KernelOp::kLoad && in.access >= 0 && b_.accesses_[in.access].is_output) return;
+  for (const Ins& in : draft_.ins) {
+    if (in.op == KernelOp::kLoad && in.access >= 0 && draft_.accesses[in.access].is_output) return;
   }
   for (auto& [place, list] : places_) {
-    std::stable_partition(list.begin(), list.end(), [&](int i) { return b_.ins_[i].op != KernelOp::kStore; });
+    std::stable_partition(list.begin(), list.end(), [&](int i) { return draft_.ins[i].op != KernelOp::kStore; });
   }
 }
 
@@ -140,7 +225,7 @@ bool Emission::IsLong(int i, int place) const {
   std::vector<int> todo = {i};
   absl::flat_hash_set<int> met = {i};
   while (!todo.empty() && work <= kLong) {
-    const Ins& in = b_.ins_[todo.back()];
+    const Ins& in = draft_.ins[todo.back()];
     todo.pop_back();
     if (!in.inner) continue;
     work += WorkOf(in);
@@ -158,8 +243,8 @@ Emission::Repeated Emission::FindRepeated(bool only_costly) const {
     // Takes the end of a long computation.
     for (size_t k = 0; k < list.size(); ++k) {
       const int i = only_costly ? list[k] : list[list.size() - 1 - k];
-      if (!b_.ins_[i].inner || kept_.contains(i) || b_.ins_[i].op != KernelOp::kScalar) continue;
-      if (only_costly ? !Builder::IsCostly(b_.ins_[i]) : !IsLong(i, place)) continue;
+      if (!draft_.ins[i].inner || kept_.contains(i) || draft_.ins[i].op != KernelOp::kScalar) continue;
+      if (only_costly ? !KernelDraft::IsCostly(draft_.ins[i]) : !IsLong(i, place)) continue;
       int later = 0;
       for (const auto& [other, unused] : places_) {
         if (other > place && seen_.contains({i, other})) later = other;
@@ -174,18 +259,18 @@ Emission::Repeated Emission::FindRepeated(bool only_costly) const {
 // place `first` and not before `last`, and keeps nothing else; -1 if there is none.
 int Emission::FindRoom(const Repeated& r) const {
   for (const auto& [root, place] : roots_) {
-    const Ins& store = b_.ins_[root];
-    const Builder::Access& a = b_.accesses_[store.access];
-    if (a.dtype != b_.ins_[r.instr].type || store.has_offset || store.has_guard || !store.inner || place <= r.first ||
-        place < r.last)
+    const Ins& store = draft_.ins[root];
+    const KernelDraft::Access& a = draft_.accesses[store.access];
+    if (a.dtype != draft_.ins[r.instr].type || store.has_offset || store.has_guard || !store.inner ||
+        place <= r.first || place < r.last)
       continue;
     bool whole = true;
     for (const Expr& c : a.coef) whole = whole && c != Expr(0);
     if (!whole) continue;
     int users = 0;  // other instructions at that memory
-    for (const Ins& in : b_.ins_) {
+    for (const Ins& in : draft_.ins) {
       if (in.access < 0) continue;
-      const Builder::Access& other = b_.accesses_[in.access];
+      const KernelDraft::Access& other = draft_.accesses[in.access];
       users += other.is_output && other.output == a.output;
     }
     if (users == 1) return store.access;
@@ -196,16 +281,16 @@ int Emission::FindRoom(const Repeated& r) const {
 void Emission::Keep(const Repeated& r, int access) {
   Ins store;
   store.op = KernelOp::kStore;
-  store.type = b_.ins_[r.instr].type;
+  store.type = draft_.ins[r.instr].type;
   store.access = access;
   store.operands = {r.instr};
-  const int s = b_.Add(std::move(store));
+  const int s = b_.Append(std::move(store));
   Ins load;
   load.op = KernelOp::kLoad;
-  load.type = b_.ins_[r.instr].type;
+  load.type = draft_.ins[r.instr].type;
   load.access = access;
-  const int l = b_.Add(std::move(load));
-  b_.color_.resize(b_.ins_.size(), b_.color_[r.instr] ^ 0x5bd1e995);
+  const int l = b_.Append(std::move(load));
+  draft_.color.resize(draft_.ins.size(), draft_.color[r.instr] ^ 0x5bd1e995);
   kept_[r.instr] = {r.first, l};
   roots_.push_back({s, r.first});
   std::stable_sort(roots_.begin(), roots_.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
@@ -216,7 +301,7 @@ void Emission::Keep(const Repeated& r, int access) {
 int Emission::ParamOf(int access, int vector_dim, LoweredKernel& out) {
   int& p = param_of_[access];
   if (p >= 0) return p;
-  const Builder::Access& a = b_.accesses_[access];
+  const KernelDraft::Access& a = draft_.accesses[access];
   p = static_cast<int>(out.spec.params.size());
   KernelParam param;
   param.dtype = a.dtype;
@@ -226,14 +311,14 @@ int Emission::ParamOf(int access, int vector_dim, LoweredKernel& out) {
   lowered.output = a.output;
   lowered.offset = a.offset;
   Expr elements = 1;
-  for (int d = 0; d < b_.rank(); ++d) {
-    const StrideClass c = b_.ClassOf(a, d);
+  for (int d = 0; d < draft_.rank(); ++d) {
+    const StrideClass c = draft_.ClassOf(a, d);
     const bool is_kept = c == StrideClass::kZero || c == StrideClass::kUnit ||
-                         (c == StrideClass::kTwo && b_.IsAcrossLoop(a, d)) ||
+                         (c == StrideClass::kTwo && draft_.IsAcrossLoop(a, d)) ||
                          (d == vector_dim && (c != StrideClass::kBackward || !a.is_output));
     param.strides.push_back(is_kept ? c : StrideClass::kAny);
     lowered.strides.push_back(a.coef[d]);
-    if (a.coef[d] != Expr(0)) elements = elements * b_.sizes_[d];
+    if (a.coef[d] != Expr(0)) elements = elements * draft_.sizes[d];
   }
   out.bytes = out.bytes + elements * ItemSize(a.dtype);
   out.spec.params.push_back(std::move(param));
@@ -243,7 +328,7 @@ int Emission::ParamOf(int access, int vector_dim, LoweredKernel& out) {
 
 // Translates everything except its parameter or scalar.
 KernelInstr Emission::Translate(int i, int place) const {
-  const Ins& in = b_.ins_[i];
+  const Ins& in = draft_.ins[i];
   KernelInstr k;
   k.op = in.op;
   k.type = in.type;
@@ -263,19 +348,19 @@ KernelInstr Emission::Translate(int i, int place) const {
 LoweredKernel Emission::Describe(int vector_dim) {
   LoweredKernel out;
   KernelSpec& spec = out.spec;
-  spec.parallel_rank = b_.parallel_;
-  spec.reduction_rank = b_.rank() - b_.parallel_;
+  spec.parallel_rank = draft_.parallel;
+  spec.reduction_rank = draft_.rank() - draft_.parallel;
   spec.vector_dim = vector_dim;
-  out.sizes = b_.sizes_;
-  param_of_.assign(b_.accesses_.size(), -1);
-  scalar_of_.assign(b_.scalars_.size(), -1);
+  out.sizes = draft_.sizes;
+  param_of_.assign(draft_.accesses.size(), -1);
+  scalar_of_.assign(draft_.scalars.size(), -1);
   for (auto& [place, list] : places_) {
     // A result may lie in the place of another one's operand: a point is read completely before it is written.
-    std::stable_partition(list.begin(), list.end(), [&](int i) { return b_.ins_[i].op != KernelOp::kStore; });
+    std::stable_partition(list.begin(), list.end(), [&](int i) { return draft_.ins[i].op != KernelOp::kStore; });
     KernelPhase phase;
     phase.inner = place % 2 == 1;
     for (int i : list) {
-      const Ins& in = b_.ins_[i];
+      const Ins& in = draft_.ins[i];
       KernelInstr k = Translate(i, place);
       if (in.access >= 0) {
         k.param = ParamOf(in.access, vector_dim, out);
@@ -285,8 +370,8 @@ LoweredKernel Emission::Describe(int vector_dim) {
         int& s = scalar_of_[in.scalar_param];
         if (s < 0) {
           s = static_cast<int>(spec.scalars.size());
-          spec.scalars.push_back(b_.scalar_types_[in.scalar_param]);
-          out.scalars.push_back(b_.scalars_[in.scalar_param]);
+          spec.scalars.push_back(draft_.scalar_types[in.scalar_param]);
+          out.scalars.push_back(draft_.scalars[in.scalar_param]);
         }
         k.dim = s;
       }
@@ -299,9 +384,11 @@ LoweredKernel Emission::Describe(int vector_dim) {
   return out;
 }
 
-LoweredKernel Builder::Emit(bool ordered) {
-  const int vector_dim = ChooseVectorDim(ordered);
-  Emission emission(*this);
+}  // namespace
+
+LoweredKernel EmitKernel(Builder& builder, bool ordered) {
+  const int vector_dim = ChooseVectorDim(builder.draft(), ordered);
+  Emission emission(builder);
   emission.KeepForLaterPasses();
   return emission.Describe(vector_dim);
 }

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "smelt/core/base/check.h"
+#include "smelt/fuser/canonical_form.h"
+#include "smelt/fuser/emit_kernel.h"
 
 namespace smelt::kernel {
 namespace {
@@ -18,15 +20,15 @@ bool IsZero(const Expr& e) { return e == Expr(0); }
 // --- domain ---
 
 void Builder::SetDomain(std::vector<Expr> sizes, int parallel) {
-  sizes_ = std::move(sizes);
-  parallel_ = parallel;
+  draft_.sizes = std::move(sizes);
+  draft_.parallel = parallel;
 }
 
 void Builder::SplitDim(int d, const std::vector<Expr>& sizes) {
-  SMELT_CHECK(ins_.empty());
-  sizes_.erase(sizes_.begin() + d);
-  sizes_.insert(sizes_.begin() + d, sizes.begin(), sizes.end());
-  if (d < parallel_) parallel_ += static_cast<int>(sizes.size()) - 1;
+  SMELT_CHECK(draft_.ins.empty());
+  draft_.sizes.erase(draft_.sizes.begin() + d);
+  draft_.sizes.insert(draft_.sizes.begin() + d, sizes.begin(), sizes.end());
+  if (d < draft_.parallel) draft_.parallel += static_cast<int>(sizes.size()) - 1;
 }
 
 void Builder::SplitIn(Affine& a, int d, const std::vector<Expr>& sizes) {
@@ -45,7 +47,7 @@ void Builder::SplitIn(Affine& a, int d, const std::vector<Expr>& sizes) {
 
 Affine Builder::Zero() const {
   Affine a;
-  a.coef.assign(sizes_.size(), Expr(0));
+  a.coef.assign(draft_.sizes.size(), Expr(0));
   return a;
 }
 Affine Builder::Dim(int d) const {
@@ -86,17 +88,10 @@ Affine Builder::Scale(const Affine& a, const Expr& factor) const {
   return out;
 }
 
-bool Builder::ReductionCoef(const std::vector<Expr>& coef) const {
-  for (size_t d = parallel_; d < coef.size(); ++d) {
-    if (coef[d] != Expr(0)) return true;
-  }
-  return false;
-}
-
 bool Builder::UsesReduction(const Affine& a) const {
-  if (ReductionCoef(a.coef)) return true;
+  if (draft_.ReductionCoef(a.coef)) return true;
   for (const auto& [i, f] : a.dynamic) {
-    if (ins_[i].inner) return true;
+    if (draft_.ins[i].inner) return true;
   }
   return false;
 }
@@ -145,7 +140,8 @@ std::optional<std::pair<Affine, Affine>> Builder::Divide(const Affine& a, const 
     quotient.dynamic.push_back({i, *q});
   }
   const auto [low, high] = Bounds(remainder);
-  if (!low || !high || ranges_.AlwaysLessOrEqual(0, *low) != true || ranges_.AlwaysLessOrEqual(*high, m - 1) != true) {
+  if (!low || !high || draft_.ranges.AlwaysLessOrEqual(0, *low) != true ||
+      draft_.ranges.AlwaysLessOrEqual(*high, m - 1) != true) {
     return std::nullopt;
   }
   return std::make_pair(quotient, remainder);
@@ -156,8 +152,8 @@ std::optional<std::pair<int, std::vector<Expr>>> Builder::PartsFor(const Affine&
     if (a.coef[d] == Expr(0) || ExactQuotient(a.coef[d], m)) continue;
     const auto inner = ExactQuotient(m, a.coef[d]);
     // A reversed dim (flip) is not part of the loop.
-    if (!inner || *inner == Expr(1) || ranges_.LessOrEqual(1, *inner) != true) continue;
-    const auto outer = ExactQuotient(sizes_[d], *inner);
+    if (!inner || *inner == Expr(1) || draft_.ranges.LessOrEqual(1, *inner) != true) continue;
+    const auto outer = ExactQuotient(draft_.sizes[d], *inner);
     if (!outer || *outer == Expr(1) || *outer == Expr(0)) continue;
     return std::make_pair(static_cast<int>(d), std::vector<Expr>{*outer, *inner});
   }
@@ -169,11 +165,11 @@ std::pair<std::optional<Expr>, std::optional<Expr>> Builder::Bounds(const Affine
   Expr low = a.base, high = a.base;
   for (size_t d = 0; d < a.coef.size(); ++d) {
     if (a.coef[d] == Expr(0)) continue;
-    const SymbolRanges::Range r = ranges_.Of(a.coef[d]);
+    const SymbolRanges::Range r = draft_.ranges.Of(a.coef[d]);
     if (r.min >= 0) {
-      high = high + a.coef[d] * (sizes_[d] - 1);
+      high = high + a.coef[d] * (draft_.sizes[d] - 1);
     } else if (r.max <= 0) {
-      low = low + a.coef[d] * (sizes_[d] - 1);
+      low = low + a.coef[d] * (draft_.sizes[d] - 1);
     } else {
       return {};
     }
@@ -189,12 +185,12 @@ int Builder::IndexValue(const Affine& a) {
     Ins in;
     in.is_affine = true;
     in.type = DType::kInt64;
-    for (size_t i = 0; i < linears_.size() && in.affine < 0; ++i) {
-      if (linears_[i].base == a.base && linears_[i].coef == a.coef) in.affine = static_cast<int>(i);
+    for (size_t i = 0; i < draft_.linears.size() && in.affine < 0; ++i) {
+      if (draft_.linears[i].base == a.base && draft_.linears[i].coef == a.coef) in.affine = static_cast<int>(i);
     }
     if (in.affine < 0) {
-      in.affine = static_cast<int>(linears_.size());
-      linears_.push_back({a.base, a.coef});
+      in.affine = static_cast<int>(draft_.linears.size());
+      draft_.linears.push_back({a.base, a.coef});
     }
     v = Share(std::move(in));
   }
@@ -215,7 +211,7 @@ std::pair<Affine, Affine> Builder::ApartFromDim(const Affine& a) const {
   int dim = -1;
   for (int d = 0; d < rank(); ++d) {
     // In a window it is the point that the window slides with.
-    if (a.coef[d] == Expr(1) && (dim < 0 || d < parallel_ || dim >= parallel_)) dim = d;
+    if (a.coef[d] == Expr(1) && (dim < 0 || d < draft_.parallel || dim >= draft_.parallel)) dim = d;
     // Dims that could be one loop all stay on one side.
     if (a.coef[d] != Expr(0) && a.coef[d] != Expr(1) && a.coef[d] != Expr(-1)) return {a, Zero()};
   }
@@ -233,24 +229,24 @@ int Builder::LimitValue(const Affine& a) {
 
 void Builder::Derive(Ins& in) const {
   for (int o : in.operands) {
-    const Ins& x = ins_[o];
+    const Ins& x = draft_.ins[o];
     in.inner = in.inner || x.inner;
     in.depth = std::max(in.depth, x.depth + (x.op == KernelOp::kReduce ? 1 : 0));
   }
-  if (in.access >= 0) in.inner = in.inner || ReductionCoef(accesses_[in.access].coef);
-  if (in.is_affine) in.inner = in.inner || ReductionCoef(linears_[in.affine].coef);
-  if (in.op == KernelOp::kIndex) in.inner = in.dim >= parallel_;
+  if (in.access >= 0) in.inner = in.inner || draft_.ReductionCoef(draft_.accesses[in.access].coef);
+  if (in.is_affine) in.inner = in.inner || draft_.ReductionCoef(draft_.linears[in.affine].coef);
+  if (in.op == KernelOp::kIndex) in.inner = in.dim >= draft_.parallel;
   if (in.op == KernelOp::kScan) in.inner = true;
-  if (in.each && rank() > parallel_) in.inner = true;
+  if (in.each && rank() > draft_.parallel) in.inner = true;
   // The loop has written the value that is added to, though its place may be the same for all of the loop.
-  if (in.op == KernelOp::kLoad && accesses_[in.access].is_output && rank() > parallel_) in.inner = true;
+  if (in.op == KernelOp::kLoad && draft_.accesses[in.access].is_output && rank() > draft_.parallel) in.inner = true;
   if (in.op == KernelOp::kReduce) in.inner = false;
 }
 
-int Builder::Add(Ins in) {
+int Builder::Append(Ins in) {
   Derive(in);
-  ins_.push_back(std::move(in));
-  return static_cast<int>(ins_.size()) - 1;
+  draft_.ins.push_back(std::move(in));
+  return static_cast<int>(draft_.ins.size()) - 1;
 }
 
 std::string Builder::KeyOf(const Ins& in) const {
@@ -272,7 +268,7 @@ std::string Builder::KeyOf(const Ins& in) const {
 
 int Builder::Share(Ins in) {
   auto [it, fresh] = shared_.try_emplace(KeyOf(in), -1);
-  if (fresh) it->second = Add(std::move(in));
+  if (fresh) it->second = Append(std::move(in));
   return it->second;
 }
 
@@ -280,11 +276,12 @@ int Builder::AddAgain(Ins in) {
   in.inner = false;
   in.depth = 0;
   if (in.op == KernelOp::kStore) {
-    stores_.push_back(Add(std::move(in)));
-    return stores_.back();
+    draft_.stores.push_back(Append(std::move(in)));
+    return draft_.stores.back();
   }
-  if (in.op == KernelOp::kScalarParam) return Add(std::move(in));
-  if (Commutes(in) && IsToBeSwapped(in, in.operands[0] > in.operands[1])) std::swap(in.operands[0], in.operands[1]);
+  if (in.op == KernelOp::kScalarParam) return Append(std::move(in));
+  if (draft_.Commutes(in) && draft_.IsToBeSwapped(in, in.operands[0] > in.operands[1]))
+    std::swap(in.operands[0], in.operands[1]);
   return Share(std::move(in));
 }
 
@@ -303,10 +300,10 @@ int Builder::ConstInt(DType t, int64_t v) {
 
 int Builder::Op(ScalarOp op, DType t, int a, int b, int c) {
   // Without NaN, and without a sign bit of its own, this is the plain operation.
-  if (!IsFloating(ins_[a].type)) {
+  if (!IsFloating(draft_.ins[a].type)) {
     if (op == ScalarOp::kFMin) op = ScalarOp::kMin;
     if (op == ScalarOp::kFMax) op = ScalarOp::kMax;
-    if (op == ScalarOp::kSignbit) return Op(ScalarOp::kLt, DType::kBool, a, ConstInt(ins_[a].type, 0));
+    if (op == ScalarOp::kSignbit) return Op(ScalarOp::kLt, DType::kBool, a, ConstInt(draft_.ins[a].type, 0));
   }
   Ins in;
   in.scalar = op;
@@ -314,12 +311,13 @@ int Builder::Op(ScalarOp op, DType t, int a, int b, int c) {
   for (int x : {a, b, c}) {
     if (x >= 0) in.operands.push_back(x);
   }
-  if (Commutes(in) && IsToBeSwapped(in, in.operands[0] > in.operands[1])) std::swap(in.operands[0], in.operands[1]);
+  if (draft_.Commutes(in) && draft_.IsToBeSwapped(in, in.operands[0] > in.operands[1]))
+    std::swap(in.operands[0], in.operands[1]);
   return Share(std::move(in));
 }
 
 int Builder::Cast(int a, DType t) {
-  if (ins_[a].type == t) return a;
+  if (draft_.ins[a].type == t) return a;
   return Op(ScalarOp::kCast, t, a);
 }
 
@@ -354,10 +352,10 @@ int Builder::ScalarParam(DType t, LoweredKernel::Scalar s) {
   Ins in;
   in.op = KernelOp::kScalarParam;
   in.type = t;
-  in.scalar_param = static_cast<int>(scalars_.size());
-  scalars_.push_back(std::move(s));
-  scalar_types_.push_back(t);
-  return Add(std::move(in));
+  in.scalar_param = static_cast<int>(draft_.scalars.size());
+  draft_.scalars.push_back(std::move(s));
+  draft_.scalar_types.push_back(t);
+  return Append(std::move(in));
 }
 
 int Builder::ExprParam(const Expr& e) {
@@ -377,8 +375,8 @@ std::pair<int, int> Builder::Address(ValueId value, bool is_output, int output, 
   Affine dynamic = Zero();
   dynamic.dynamic = std::move(a.dynamic);
   const int offset = dynamic.dynamic.empty() ? -1 : IndexValue(dynamic);
-  for (size_t i = 0; i < accesses_.size(); ++i) {
-    const Access& x = accesses_[i];
+  for (size_t i = 0; i < draft_.accesses.size(); ++i) {
+    const Access& x = draft_.accesses[i];
     if (x.value == value && x.is_output == is_output && x.output == output && x.dtype == layout.dtype &&
         x.offset == a.base && x.coef == a.coef) {
       return {static_cast<int>(i), offset};
@@ -387,21 +385,21 @@ std::pair<int, int> Builder::Address(ValueId value, bool is_output, int output, 
   // It is one element, and an element of the layout: a read that its guard never allows may be at any place.
   bool is_there = offset < 0;
   for (size_t k = 0; is_there && k < index.size(); ++k) {
-    is_there = ranges_.AlwaysLessOrEqual(1, layout.sizes[k]) == true;
+    is_there = draft_.ranges.AlwaysLessOrEqual(1, layout.sizes[k]) == true;
     if (IsZero(layout.strides[k])) continue;
     is_there = is_there && std::all_of(index[k].coef.begin(), index[k].coef.end(), IsZero) &&
-               ranges_.AlwaysLessOrEqual(0, index[k].base) == true &&
-               ranges_.AlwaysLessOrEqual(index[k].base + 1, layout.sizes[k]) == true;
+               draft_.ranges.AlwaysLessOrEqual(0, index[k].base) == true &&
+               draft_.ranges.AlwaysLessOrEqual(index[k].base + 1, layout.sizes[k]) == true;
   }
-  accesses_.push_back({value, is_output, output, layout.dtype, a.base, a.coef, is_there});
-  return {static_cast<int>(accesses_.size()) - 1, offset};
+  draft_.accesses.push_back({value, is_output, output, layout.dtype, a.base, a.coef, is_there});
+  return {static_cast<int>(draft_.accesses.size()) - 1, offset};
 }
 
 int Builder::Load(int access, int offset, int guard) {
-  if (accesses_[access].is_there) guard = -1;
+  if (draft_.accesses[access].is_there) guard = -1;
   Ins in;
   in.op = KernelOp::kLoad;
-  in.type = accesses_[access].dtype;
+  in.type = draft_.accesses[access].dtype;
   in.access = access;
   if (offset >= 0) in.operands.push_back(offset);
   if (guard >= 0) in.operands.push_back(guard);
@@ -420,7 +418,7 @@ int Builder::Load(int access, int offset, int guard) {
 void Builder::Store(int access, int value, int offset, int guard) {
   Ins in;
   in.op = KernelOp::kStore;
-  in.type = accesses_[access].dtype;
+  in.type = draft_.accesses[access].dtype;
   in.access = access;
   in.operands.push_back(value);
   if (offset >= 0) in.operands.push_back(offset);
@@ -428,13 +426,13 @@ void Builder::Store(int access, int value, int offset, int guard) {
   in.has_offset = offset >= 0;
   in.has_guard = guard >= 0;
   in.each = each_;
-  stores_.push_back(Add(std::move(in)));
+  draft_.stores.push_back(Append(std::move(in)));
 }
 
 int Builder::Reduce(ReduceKind kind, int value, int index, bool scan) {
   Ins in;
   in.op = scan ? KernelOp::kScan : KernelOp::kReduce;
-  in.type = ins_[value].type;
+  in.type = draft_.ins[value].type;
   in.reduce = kind;
   in.operands.push_back(value);
   if (index >= 0) {
@@ -451,6 +449,19 @@ int Builder::CheckIndex(int index, int size) {
   in.operands = {index, size};
   in.each = each_;
   return Share(std::move(in));
+}
+
+std::vector<Builder::Ins> Builder::TakeInstructions() {
+  std::vector<Ins> old = std::move(draft_.ins);
+  draft_.ins.clear();
+  draft_.stores.clear();
+  shared_.clear();
+  return old;
+}
+
+LoweredKernel Builder::Finish(bool ordered) {
+  PutInCanonicalForm(*this, ordered);
+  return EmitKernel(*this, ordered);
 }
 
 }  // namespace smelt::kernel

@@ -20,9 +20,9 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "smelt/core/op/scalar.h"
 #include "smelt/core/symbol/expr.h"
+#include "smelt/fuser/kernel_draft.h"
 #include "smelt/fuser/kernel_spec.h"
 #include "smelt/fuser/lower_group.h"
 
@@ -42,7 +42,7 @@ inline constexpr int64_t kLongestUnrolledRow = 4;
 
 class Builder {
  public:
-  explicit Builder(const SymbolRanges& ranges) : ranges_(ranges) {}
+  explicit Builder(const SymbolRanges& ranges) : draft_(ranges) {}
 
   // --- domain ---
   void SetDomain(std::vector<Expr> sizes, int parallel);
@@ -51,9 +51,9 @@ class Builder {
   static void SplitIn(Affine& a, int d, const std::vector<Expr>& sizes);  // the same in an index
   // States that the reduction dims are a window that slides along the last parallel dim: it has few elements, and the
   // next element's window is close to it.
-  void SetSlidingWindow() { sliding_window_ = true; }
-  int rank() const { return static_cast<int>(sizes_.size()); }
-  const Expr& DimSize(int d) const { return sizes_[d]; }
+  void SetSlidingWindow() { draft_.sliding_window = true; }
+  int rank() const { return draft_.rank(); }
+  const Expr& DimSize(int d) const { return draft_.sizes[d]; }
 
   // --- indices ---
   Affine Zero() const;
@@ -78,9 +78,9 @@ class Builder {
   int LimitValue(const Affine& a);  // like IndexValue; a value that is equal in all of the domain becomes an ExprParam
 
   // --- instructions ---
-  DType TypeOf(int i) const { return ins_[i].type; }
+  DType TypeOf(int i) const { return draft_.ins[i].type; }
   // Returns whether it may differ from one index of the reduced dims to the next.
-  bool VariesInRow(int i) const { return ins_[i].inner; }
+  bool VariesInRow(int i) const { return draft_.ins[i].inner; }
   int Const(DType t, double v);
   int ConstInt(DType t, int64_t v);
   int Op(ScalarOp op, DType t, int a, int b = -1, int c = -1);
@@ -102,96 +102,26 @@ class Builder {
   // If `ordered`, the reduction dims run in order, so they are not vectorized.
   LoweredKernel Finish(bool ordered);
 
- private:
-  friend class Emission;  // emit_kernel.cc
-
-  struct Ins {
-    KernelOp op = KernelOp::kScalar;
-    DType type = DType::kFloat32;
-    ScalarOp scalar = ScalarOp::kConst;
-    ScalarImm imm;
-    std::vector<int> operands;
-    int access = -1;
-    bool has_offset = false, has_guard = false;
-    int scalar_param = -1;
-    int dim = -1;
-    ReduceKind reduce = ReduceKind::kSum;
-    bool is_affine = false;  // IndexValue: expanded by Finish; `affine` names it
-    int affine = -1;
-    bool each = false;   // SetEach
-    bool inner = false;  // depends on the reduction dims (and is no kReduce)
-    int depth = 0;       // kReduces in sequence below it
-  };
-  struct Access {
-    ValueId value;
-    bool is_output = false;
-    int output = -1;
-    DType dtype = DType::kFloat32;
-    Expr offset;
-    std::vector<Expr> coef;
-    bool is_there = false;  // one element, for all indices of the loops
-  };
-  struct Linear {
-    Expr base;
-    std::vector<Expr> coef;
-  };
-
-  int Add(Ins in);    // adds it unconditionally
-  int Share(Ins in);  // or returns an equal one that exists
-  // Adds an instruction to a list that is rebuilt; its operands are in the new list already.
+  // --- for the steps of Finish ---
+  using Ins = KernelDraft::Ins;
+  KernelDraft& draft() { return draft_; }
+  int Append(Ins in);  // adds it unconditionally
+  int Share(Ins in);   // or returns an equal one that exists
+  // Empties the list of instructions, which is then rebuilt by AddAgain. Returns the old list.
+  std::vector<Ins> TakeInstructions();
+  // Adds an instruction to the list that is rebuilt; its operands are in the new list already.
   int AddAgain(Ins in);
+
+ private:
+  using Access = KernelDraft::Access;
+  using Linear = KernelDraft::Linear;
+
   std::string KeyOf(const Ins& in) const;
   void Derive(Ins& in) const;  // inner, depth
-  bool ReductionCoef(const std::vector<Expr>& coef) const;
 
-  // The steps of Finish, in order.
-  void MarkReachable();
-  // Returns whether data determines a separate position for each index along `dim`.
-  bool IsChosenAlong(int dim) const;
-  void PutRunsLast(std::vector<int>& dims) const;
-  // Returns the parallel and the reduction dims whose sizes are not 1, the widest strides first.
-  std::pair<std::vector<int>, std::vector<int>> SortDims(bool ordered) const;
-  // Returns whether every use treats dim a as the multiple of dim b that continues it.
-  bool Collapses(int a, int b) const;
-  std::vector<int> Collapsed(const std::vector<int>& dims);
-  // Returns the last of the parallel dims, if it has too few elements to fill vectors and there are many rows; else -1.
-  int ShortRow(const std::vector<int>& dims) const;
-  void UnrollRow(int row);
-  std::optional<int64_t> KnownInt(int i) const;
-  int FoldPlaces(int i);
-  void ArrangeDims(bool ordered);
-  void ExpandAffines();
-  void Color();
-  LoweredKernel Emit(bool ordered);
-  static bool IsCostly(const Ins& in);
-  // Returns whether a row to reduce fills no vector, while many adjacent rows do.
-  bool AreShortRowsSideBySide() const;
-  int ChooseVectorDim(bool ordered) const;
-  bool Commutes(const Ins& in) const;
-  // Returns which operand of a minimum or maximum is the only number, or -1.
-  int BoundOf(const Ins& in) const;
-  // Returns whether the operands of a commutative instruction must be swapped, because they are in the `wrong_order`. A
-  // bound always comes after the bounded value, whose sign is kept if both are zero, as in PyTorch.
-  bool IsToBeSwapped(const Ins& in, bool wrong_order) const;
-  // Returns whether `d` is the dim beside the last, along which tiles of an operand may be read (codegen/emit_tiles.h).
-  bool IsAcrossLoop(const Access& a, int d) const { return d == rank() - 2 && rank() == parallel_ && !a.is_output; }
-  StrideClass ClassOf(const Access& a, int d) const;
-  int CompareStride(int a, int b) const;
-
-  const SymbolRanges& ranges_;
-  std::vector<Expr> sizes_;
-  int parallel_ = 0;
-  bool sliding_window_ = false;
+  KernelDraft draft_;
   bool each_ = false;
-  std::vector<Ins> ins_;
-  std::vector<int> stores_;
-  std::vector<Access> accesses_;
-  std::vector<Linear> linears_;
-  std::vector<LoweredKernel::Scalar> scalars_;
-  std::vector<DType> scalar_types_;
   absl::flat_hash_map<std::string, int> shared_;
-  std::vector<bool> reachable_;
-  std::vector<uint64_t> color_;
 };
 
 }  // namespace smelt::kernel
