@@ -1,14 +1,19 @@
 #include "smelt/fuser/expand_composites.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/ir/node_text.h"
 #include "smelt/core/op/decompose.h"
@@ -17,7 +22,11 @@
 #include "smelt/core/op/ops.h"
 #include "smelt/core/op/read_numbers.h"
 #include "smelt/core/op/traits.h"
-#include "smelt/fuser/expander.h"
+#include "smelt/fuser/expand_copies.h"
+#include "smelt/fuser/expand_matmuls.h"
+#include "smelt/fuser/expand_views.h"
+#include "smelt/fuser/expand_writes.h"
+#include "smelt/fuser/expansion.h"
 #include "smelt/fuser/lower_group.h"
 #include "smelt/fuser/quantized_weights.h"
 #include "smelt/fuser/written_attention.h"
@@ -71,7 +80,42 @@ void EraseDeadIn(Graph& g, BlockId b, const absl::flat_hash_set<NodeId>& kept) {
   }
 }
 
-}  // namespace
+// Expands in one pass over the nodes, and in a second one if there are cats.
+class Expander {
+ public:
+  explicit Expander(Graph& g) : g_(g), edit_(g) {}
+
+  absl::Status Run();
+
+ private:
+  struct Places {
+    int count = 0;
+    std::vector<std::string> sources;  // the first few
+    std::string reason;
+  };
+
+  absl::Status ExpandBlock(BlockId b);
+
+  absl::Status At(NodeId n, const absl::Status& s) const;
+  void AddUnsupported(NodeId n, absl::string_view reason);
+
+  // Kernels have no complex numbers: each becomes two real ones.
+  absl::StatusOr<bool> ExpandComplex(NodeId n);
+  // Runs Decompose or DecomposeComplex. If a result is now a view, it is copied for users that treat it as a whole
+  // memory: a fresh result's memory begins with its first element, a view's memory with its storage.
+  absl::StatusOr<bool> TakeApart(NodeId n, absl::StatusOr<bool> (*decompose)(Graph&, NodeId));
+  // Returns whether it is a result of a node of this graph and not of an operand, or a view of each of its bytes.
+  bool ShowsAllOfFreshMemory(ValueId v, absl::Span<const ValueId> operands) const;
+  // Returns the users that treat it as a memory's contents: those that name regions of it, and returns.
+  std::vector<Use> UsesAsMemory(ValueId v) const;
+
+  absl::StatusOr<ExpansionStep> ExpandNode(NodeId n);
+
+  Graph& g_;
+  Expansion edit_;
+  std::map<std::string, Places> unsupported_;
+  bool has_cats_ = false, readers_known_ = false;
+};
 
 absl::Status Expander::Run() {
   SMELT_RETURN_IF_ERROR(UseQuantizedWeights(g_));
@@ -97,7 +141,7 @@ absl::Status Expander::Run() {
     return absl::UnimplementedError(absl::StrCat("unsupported operators: ", absl::StrJoin(lines, "; ")));
   }
   for (NodeId n : g_.AllNodes()) {
-    if (g_.node(n).op == op::kSmeltView) LookThroughCopy(n);
+    if (g_.node(n).op == op::kSmeltView) LookThroughCopy(edit_, n);
   }
   EraseDeadNodes(g_);
   return absl::OkStatus();
@@ -108,20 +152,20 @@ absl::Status Expander::ExpandBlock(BlockId b) {
   int steps = 0;
   while (n.valid()) {
     const NodeId prev = g_.node(n).prev;
-    source_ = g_.node(n).source;
-    absl::StatusOr<Step> step = ExpandNode(n);
+    edit_.set_source(g_.node(n).source);
+    absl::StatusOr<ExpansionStep> step = ExpandNode(n);
     if (!step.ok()) {
       if (!absl::IsUnimplemented(step.status())) return At(n, step.status());
       AddUnsupported(n, step.status().message());
-      step = Step::kKeep;
+      step = ExpansionStep::kKeep;
     }
-    if (*step == Step::kChanged) {
+    if (*step == ExpansionStep::kChanged) {
       if (++steps > kMaxSteps) return absl::InternalError("the expansion of an operator does not end");
       // The nodes that replaced this one stand between `prev` and the node that followed.
       n = prev.valid() && g_.IsLive(prev) ? g_.node(prev).next : g_.block(b).first;
       continue;
     }
-    if (*step == Step::kUnsupported) AddUnsupported(n, "");
+    if (*step == ExpansionStep::kUnsupported) AddUnsupported(n, "");
     steps = 0;
     const std::vector<BlockId> blocks(g_.node(n).blocks.begin(), g_.node(n).blocks.end());
     for (BlockId inner : blocks) SMELT_RETURN_IF_ERROR(ExpandBlock(inner));
@@ -145,11 +189,6 @@ void Expander::AddUnsupported(NodeId n, absl::string_view reason) {
     const std::string s = node.source->ToString();
     if (!s.empty() && std::find(p.sources.begin(), p.sources.end(), s) == p.sources.end()) p.sources.push_back(s);
   }
-}
-
-void Expander::ReplaceWith(NodeId n, ValueId v) {
-  g_.ReplaceAllUses(Out(n), v);
-  g_.Erase(n);
 }
 
 std::vector<Use> Expander::UsesAsMemory(ValueId v) const {
@@ -179,11 +218,11 @@ bool Expander::ShowsAllOfFreshMemory(ValueId v, absl::Span<const ValueId> operan
   }
   if (std::find(operands.begin(), operands.end(), base) != operands.end()) return false;
   const auto bytes = [&](ValueId of) {
-    Expr product = ItemSize(*T(of).dtype);
-    for (const Expr& size : *T(of).sizes) product = product * size;
+    Expr product = ItemSize(*edit_.T(of).dtype);
+    for (const Expr& size : *edit_.T(of).sizes) product = product * size;
     return product;
   };
-  return T(base).IsComplete() && T(v).IsComplete() && bytes(v) == bytes(base);
+  return edit_.T(base).IsComplete() && edit_.T(v).IsComplete() && bytes(v) == bytes(base);
 }
 
 absl::StatusOr<bool> Expander::TakeApart(NodeId n, absl::StatusOr<bool> (*decompose)(Graph&, NodeId)) {
@@ -192,7 +231,7 @@ absl::StatusOr<bool> Expander::TakeApart(NodeId n, absl::StatusOr<bool> (*decomp
   std::vector<std::pair<Use, std::vector<Expr>>> memories;
   for (ValueId v : outputs) {
     if (!g_.value(v).type.IsTensor() || !g_.value(v).type.tensor().IsComplete()) continue;
-    for (const Use& use : UsesAsMemory(v)) memories.push_back({use, *T(v).strides});
+    for (const Use& use : UsesAsMemory(v)) memories.push_back({use, *edit_.T(v).strides});
   }
   SMELT_ASSIGN_OR_RETURN(const bool changed, decompose(g_, n));
   for (const auto& [use, strides] : memories) {
@@ -203,9 +242,9 @@ absl::StatusOr<bool> Expander::TakeApart(NodeId n, absl::StatusOr<bool> (*decomp
                        GetOpInfo(g_.node(def).op).kind != OpKind::kView &&
                        std::find(operands.begin(), operands.end(), v) == operands.end();
     // A part of a tensor lies in it: assertions about both, and writes to one, concern one memory.
-    const bool lies_so = g_.IsReturn(use.user) || (T(v).strides && *T(v).strides == strides);
+    const bool lies_so = g_.IsReturn(use.user) || (edit_.T(v).strides && *edit_.T(v).strides == strides);
     if (fresh || (lies_so && ShowsAllOfFreshMemory(v, operands))) continue;
-    g_.SetInput(use.user, use.index, Copied(use.user, v, strides));
+    g_.SetInput(use.user, use.index, edit_.Copied(use.user, v, strides));
   }
   return changed;
 }
@@ -218,7 +257,7 @@ absl::StatusOr<bool> Expander::ExpandComplex(NodeId n) {
   const bool region = name == op::kSmeltWriteRegion;
   if (!region && name != op::kSmeltMaterialize) return false;
   const ValueId value = g_.node(n).inputs[region ? 1 : 0];
-  if (!IsComplex(*T(value).dtype)) return false;
+  if (!IsComplex(*edit_.T(value).dtype)) return false;
   Emit e(g_, n);
   const ValueId real = e.Op(op::kViewAsReal, {value});
   if (!e.ok()) return e.status();
@@ -245,56 +284,57 @@ absl::StatusOr<bool> Expander::ExpandComplex(NodeId n) {
   g_.SetSource(copy, g_.node(n).source);
   const ValueId out = e.Op(op::kViewAsComplex, {g_.node(copy).outputs[0]});
   if (!e.ok()) return e.status();
-  ReplaceWith(n, out);
+  edit_.ReplaceWith(n, out);
   return true;
 }
 
-absl::StatusOr<Expander::Step> Expander::ExpandNode(NodeId n) {
+absl::StatusOr<ExpansionStep> Expander::ExpandNode(NodeId n) {
   const OpName op = g_.node(n).op;
   const std::string& name = op.name();
-  if (name == op::kSmeltView) return ShortenView(n);
+  if (name == op::kSmeltView) return ShortenView(edit_, n);
   if (HasComplexNumbers(g_, n)) {
     SMELT_ASSIGN_OR_RETURN(bool changed, ExpandComplex(n));
-    if (changed) return Step::kChanged;
+    if (changed) return ExpansionStep::kChanged;
   }
   if (name == op::kPrimListUnpack) {
     std::optional<std::vector<ValueId>> elements = GetListElements(g_, g_.node(n).inputs[0]);
-    if (!elements || elements->size() != g_.node(n).outputs.size()) return Step::kKeep;
+    if (!elements || elements->size() != g_.node(n).outputs.size()) return ExpansionStep::kKeep;
     for (size_t i = 0; i < elements->size(); ++i) g_.ReplaceAllUses(g_.node(n).outputs[i], (*elements)[i]);
     g_.Erase(n);
-    return Step::kChanged;
+    return ExpansionStep::kChanged;
   }
-  if (absl::StartsWith(name, op::kPrimNamespace) || absl::StartsWith(name, op::kSmeltNamespace)) return Step::kKeep;
-  if (name == op::kPrivateAssertAsync || name == op::kPrivateAssertScalar) return Step::kKeep;
+  if (absl::StartsWith(name, op::kPrimNamespace) || absl::StartsWith(name, op::kSmeltNamespace))
+    return ExpansionStep::kKeep;
+  if (name == op::kPrivateAssertAsync || name == op::kPrivateAssertScalar) return ExpansionStep::kKeep;
   const OpTraits& traits = GetOpTraits(op);
   if (traits.family == OpFamily::kCat || traits.family == OpFamily::kStack) {
     has_cats_ = true;
-    return readers_known_ && !IsReadByKernels(n) ? Cat(n) : Step::kKeep;
+    return readers_known_ && !IsReadByKernels(g_, n) ? ExpandCat(edit_, n) : ExpansionStep::kKeep;
   }
-  if (traits.family == OpFamily::kCopy) return Copy(n);
-  if (traits.family == OpFamily::kViewScatter) return ViewScatter(n);
+  if (traits.family == OpFamily::kCopy) return ExpandCopy(edit_, n);
+  if (traits.family == OpFamily::kViewScatter) return ExpandViewScatter(edit_, n);
   if (traits.family == OpFamily::kRoll) {
-    SMELT_ASSIGN_OR_RETURN(bool changed, FlatRoll(n));
-    if (changed) return Step::kChanged;
+    SMELT_ASSIGN_OR_RETURN(bool changed, ExpandFlatRoll(edit_, n));
+    if (changed) return ExpansionStep::kChanged;
   }
-  if (name == op::kFill || name == op::kZero) return Fill(n);
-  if (traits.family == OpFamily::kIndexedWrite) return IndexedWrite(n);
-  if (traits.library == LibraryCall::kMatmulWithBias) return AddMatmul(n);
+  if (name == op::kFill || name == op::kZero) return ExpandFill(edit_, n);
+  if (traits.family == OpFamily::kIndexedWrite) return ExpandIndexedWrite(edit_, n);
+  if (traits.library == LibraryCall::kMatmulWithBias) return ExpandAddMatmul(edit_, n);
   if (name == op::kMm || name == op::kBmm) {
-    SMELT_ASSIGN_OR_RETURN(bool changed, ThinMatmul(n));
-    if (changed) return Step::kChanged;
+    SMELT_ASSIGN_OR_RETURN(bool changed, ExpandThinMatmul(edit_, n));
+    if (changed) return ExpansionStep::kChanged;
   }
   const OpInfo& info = GetOpInfo(op);
-  if (info.kind == OpKind::kView) return View(n);
+  if (info.kind == OpKind::kView) return ExpandView(edit_, n);
   // Kernels could compute these from four places at once, but for some there is a faster way.
   if (name == op::kUpsampleBilinear2d) {
     SMELT_ASSIGN_OR_RETURN(bool changed, TakeApart(n, Decompose));
-    if (changed) return Step::kChanged;
+    if (changed) return ExpansionStep::kChanged;
   }
-  if (IsKernelNode(g_, n)) return Step::kKeep;
+  if (IsKernelNode(g_, n)) return ExpansionStep::kKeep;
   if (info.decomposes) {
     SMELT_ASSIGN_OR_RETURN(bool changed, TakeApart(n, Decompose));
-    if (changed) return Step::kChanged;
+    if (changed) return ExpansionStep::kChanged;
   }
   switch (info.kind) {
     case OpKind::kLibrary:
@@ -303,18 +343,20 @@ absl::StatusOr<Expander::Step> Expander::ExpandNode(NodeId n) {
     case OpKind::kRandom:
     case OpKind::kScalar:
     case OpKind::kContainer:
-      return Step::kKeep;
+      return ExpansionStep::kKeep;
     case OpKind::kOther:
-      if (name == op::kPrivateLocalScalarDense || name == op::kItem) return Step::kKeep;
-      return Step::kUnsupported;
+      if (name == op::kPrivateLocalScalarDense || name == op::kItem) return ExpansionStep::kKeep;
+      return ExpansionStep::kUnsupported;
     default:
       break;
   }
   bool numbers = !g_.node(n).outputs.empty();
   for (ValueId v : g_.node(n).outputs)
     numbers = numbers && !g_.value(v).type.IsTensor() && g_.value(v).expr.has_value();
-  return numbers ? Step::kKeep : Step::kUnsupported;
+  return numbers ? ExpansionStep::kKeep : ExpansionStep::kUnsupported;
 }
+
+}  // namespace
 
 void EraseDeadNodes(Graph& g) { EraseDeadIn(g, g.top(), ReadersOfSizes(g)); }
 

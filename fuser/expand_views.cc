@@ -1,4 +1,5 @@
-// Views: each shows the owner of its memory by a geometry of its own.
+#include "smelt/fuser/expand_views.h"
+
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -10,57 +11,58 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/ops.h"
-#include "smelt/fuser/expander.h"
 #include "smelt/fuser/lower_group.h"
 
 namespace smelt {
 
-absl::StatusOr<Expander::Step> Expander::ShortenView(NodeId n) {
-  const ValueId base = g_.node(n).inputs[0];
-  const NodeId def = g_.value(base).def;
-  if (g_.IsParam(def) || g_.node(def).op != op::kSmeltView) return Step::kKeep;
+absl::StatusOr<ExpansionStep> ShortenView(Expansion& edit, NodeId n) {
+  Graph& g = edit.graph();
+  const ValueId base = g.node(n).inputs[0];
+  const NodeId def = g.value(base).def;
+  if (g.IsParam(def) || g.node(def).op != op::kSmeltView) return ExpansionStep::kKeep;
   // Its home remains the argument that the inner view names, if it names one.
-  if (g_.node(def).FindAttribute("argument") != nullptr) return Step::kKeep;
-  g_.SetInput(n, 0, g_.node(def).inputs[0]);
-  return Step::kChanged;
+  if (g.node(def).FindAttribute("argument") != nullptr) return ExpansionStep::kKeep;
+  g.SetInput(n, 0, g.node(def).inputs[0]);
+  return ExpansionStep::kChanged;
 }
 
-void Expander::LookThroughCopy(NodeId n) {
-  const ValueId copy = g_.node(n).inputs[0];
-  const NodeId def = g_.value(copy).def;
-  if (g_.IsParam(def) || g_.node(def).op != op::kSmeltMaterialize || g_.node(n).FindAttribute("argument") != nullptr)
+void LookThroughCopy(Expansion& edit, NodeId n) {
+  Graph& g = edit.graph();
+  const ValueId copy = g.node(n).inputs[0];
+  const NodeId def = g.value(copy).def;
+  if (g.IsParam(def) || g.node(def).op != op::kSmeltMaterialize || g.node(n).FindAttribute("argument") != nullptr)
     return;
-  const ValueId source = g_.node(def).inputs[0];
-  const TensorType& t = T(copy);
-  const SymbolicGeometry from = GeometryOf(source);
+  const ValueId source = g.node(def).inputs[0];
+  const TensorType& t = edit.T(copy);
+  const SymbolicGeometry from = edit.GeometryOf(source);
   if (from.dtype != *t.dtype || from.sizes != *t.sizes) return;
   ValueId root = source;
-  const NodeId source_def = g_.value(source).def;
-  if (!g_.IsParam(source_def) && g_.node(source_def).op == op::kSmeltView) {
-    if (g_.node(source_def).FindAttribute("argument") != nullptr) return;
-    root = g_.node(source_def).inputs[0];
+  const NodeId source_def = g.value(source).def;
+  if (!g.IsParam(source_def) && g.node(source_def).op == op::kSmeltView) {
+    if (g.node(source_def).FindAttribute("argument") != nullptr) return;
+    root = g.node(source_def).inputs[0];
   }
   // The caller sees a result's strides, and a view's base has those of its storage.
-  for (const Use& u : g_.value(Out(n)).uses) {
-    if (g_.IsReturn(u.user) || absl::StartsWith(g_.node(u.user).op.name(), op::kSmeltNamespace) ||
-        absl::StartsWith(g_.node(u.user).op.name(), op::kPrimNamespace)) {
+  for (const Use& u : g.value(edit.Out(n)).uses) {
+    if (g.IsReturn(u.user) || absl::StartsWith(g.node(u.user).op.name(), op::kSmeltNamespace) ||
+        absl::StartsWith(g.node(u.user).op.name(), op::kPrimNamespace)) {
       return;
     }
   }
   // Memory that is taken over later must be copied by some node.
-  for (const Use& u : g_.value(root).uses) {
-    if (g_.IsReturn(u.user)) continue;
-    const Node& user = g_.node(u.user);
+  for (const Use& u : g.value(root).uses) {
+    if (g.IsReturn(u.user)) continue;
+    const Node& user = g.node(u.user);
     if (u.index == 0 && IsRegionOp(user)) return;
   }
-  SymbolicGeometry view = RegionGeometry(g_.node(n));
+  SymbolicGeometry view = RegionGeometry(g.node(n));
   if (view.dtype != *t.dtype) return;
   std::vector<size_t> order;  // the copy's dims, widest first
   for (size_t j = 0; j < t.sizes->size(); ++j) {
     if ((*t.sizes)[j] != Expr(1)) order.push_back(j);
   }
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    auto less = g_.symbols.Less((*t.strides)[b], (*t.strides)[a]);
+    auto less = g.symbols.Less((*t.strides)[b], (*t.strides)[a]);
     return less && *less;
   });
   SymbolicGeometry out = view;
@@ -72,7 +74,7 @@ void Expander::LookThroughCopy(NodeId n) {
     const Expr q = FloorDiv(rest, (*t.strides)[j]);
     if (!rest.IsConstant() && q * (*t.strides)[j] != rest) continue;
     // Otherwise it is an index of several dims, of which one divides all: the last element of a matrix.
-    if (g_.symbols.Less(q, (*t.sizes)[j]) != true) return;
+    if (g.symbols.Less(q, (*t.sizes)[j]) != true) return;
     high[j] = q;
     out.offset = out.offset + q * from.strides[j];
     rest = rest - q * (*t.strides)[j];
@@ -87,7 +89,7 @@ void Expander::LookThroughCopy(NodeId n) {
       const Expr q = FloorDiv(view.strides[k], (*t.strides)[j]);
       if (q == Expr(0) || q * (*t.strides)[j] != view.strides[k]) continue;
       const Expr reach = high[j] + q * (view.sizes[k] - 1);
-      const auto fits = g_.symbols.Less(reach, (*t.sizes)[j]);
+      const auto fits = g.symbols.Less(reach, (*t.sizes)[j]);
       if (fits && *fits) {
         out.strides[k] = q * from.strides[j];
         high[j] = reach;
@@ -120,112 +122,36 @@ void Expander::LookThroughCopy(NodeId n) {
   }
   // Library calls need one dim whose elements are neighbours.
   if (!unit) return;
-  g_.SetInput(n, 0, root);
-  g_.SetAttribute(n, "strides", out.strides);
-  g_.SetAttribute(n, "offset", out.offset);
-  g_.SetType(Out(n), Type::Tensor(out.dtype, out.sizes, out.strides));
+  g.SetInput(n, 0, root);
+  g.SetAttribute(n, "strides", out.strides);
+  g.SetAttribute(n, "offset", out.offset);
+  g.SetType(edit.Out(n), Type::Tensor(out.dtype, out.sizes, out.strides));
 }
 
-SymbolicGeometry Expander::GeometryOf(ValueId v) const {
-  const TensorType& t = T(v);
-  SymbolicGeometry out{*t.dtype, *t.sizes, *t.strides, Expr(0)};
-  ValueId at = v;
-  while (true) {
-    const NodeId def = g_.value(at).def;
-    if (g_.IsParam(def)) {
-      if (g_.node(def).parent == g_.top() && def == g_.block(g_.top()).param_node) {
-        const InputInfo& info = g_.input_infos[g_.value(at).def_index];
-        if (info.kind == InputInfo::Kind::kWeight) out.offset = g_.weights[info.weight].geometry.offset;
-      }
-      return out;
-    }
-    const Node& node = g_.node(def);
-    if (node.op == op::kSmeltView) {
-      out.offset = RegionGeometry(node).offset;
-      return out;
-    }
-    if (node.op != op::kSmeltWriteRegion) return out;
-    at = node.inputs[0];
-  }
-}
-
-NodeId Expander::InsertView(NodeId anchor, ValueId base, const SymbolicGeometry& geometry) {
-  // A view counts from the beginning of the storage, or of the argument that it names, not from the view that it is of.
-  const NodeId def = g_.value(base).def;
-  const bool shortened = !g_.IsParam(def) && g_.node(def).op == op::kSmeltView;
-  if (shortened) base = g_.node(def).inputs[0];
-  const NodeId view = InsertRegionNode(anchor, op::kSmeltView, {base},
-                                       Type::Tensor(geometry.dtype, geometry.sizes, geometry.strides), geometry);
-  if (shortened) {
-    // Copied, because setting an attribute may move others.
-    if (const Attribute* home = g_.node(def).FindAttribute("argument"))
-      g_.SetAttribute(view, "argument", Attribute(*home));
-  }
-  return view;
-}
-
-NodeId Expander::InsertRegionNode(NodeId anchor, absl::string_view op, std::vector<ValueId> inputs, Type type,
-                                  const SymbolicGeometry& g) {
-  NodeId n = g_.InsertBefore(anchor, OpName::Get(op), inputs, {type},
-                             {{"sizes", g.sizes},
-                              {"strides", g.strides},
-                              {"offset", g.offset},
-                              {"dtype", static_cast<int64_t>(ScalarTypeOf(g.dtype))}});
-  g_.SetSource(n, source_);
-  return n;
-}
-
-absl::StatusOr<Expander::Step> Expander::View(NodeId n) {
-  SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g_, n));
+absl::StatusOr<ExpansionStep> ExpandView(Expansion& edit, NodeId n) {
+  Graph& g = edit.graph();
+  SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g, n));
   // Which argument is the base: the first tensor, but for those that say otherwise.
-  const std::vector<ValueId> inputs(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
+  const std::vector<ValueId> inputs(g.node(n).inputs.begin(), g.node(n).inputs.end());
   int base = -1;
   for (size_t i = 0; i < inputs.size() && base < 0; ++i) {
-    if (g_.value(inputs[i]).type.IsTensor()) base = static_cast<int>(i);
+    if (g.value(inputs[i]).type.IsTensor()) base = static_cast<int>(i);
   }
-  if (base < 0 || !T(inputs[base]).IsComplete())
+  if (base < 0 || !edit.T(inputs[base]).IsComplete())
     return absl::UnimplementedError("a view of something that is no tensor of a known type");
-  SMELT_ASSIGN_OR_RETURN(ViewMeaning m, BuildView(call, GeometryOf(inputs[base]), g_.symbols));
+  SMELT_ASSIGN_OR_RETURN(ViewMeaning m, BuildView(call, edit.GeometryOf(inputs[base]), g.symbols));
   if (m.base != base) {
-    SMELT_ASSIGN_OR_RETURN(m, BuildView(call, GeometryOf(inputs[m.base]), g_.symbols));
+    SMELT_ASSIGN_OR_RETURN(m, BuildView(call, edit.GeometryOf(inputs[m.base]), g.symbols));
   }
   const ValueId of = inputs[m.base];
   std::vector<ValueId> views;
-  for (const SymbolicGeometry& v : m.outputs) views.push_back(Shown(n, of, v));
+  for (const SymbolicGeometry& v : m.outputs) views.push_back(edit.Shown(n, of, v));
   if (!m.is_list) {
-    ReplaceWith(n, views[0]);
-    return Step::kChanged;
+    edit.ReplaceWith(n, views[0]);
+    return ExpansionStep::kChanged;
   }
-  ReplaceList(n, views);
-  return Step::kChanged;
-}
-
-ValueId Expander::Shown(NodeId anchor, ValueId base, const SymbolicGeometry& v) {
-  const SymbolicGeometry own = GeometryOf(base);
-  bool same = own.dtype == v.dtype && own.sizes == v.sizes && own.offset == v.offset;
-  for (size_t d = 0; same && d < v.sizes.size(); ++d) same = own.sizes[d] == Expr(1) || own.strides[d] == v.strides[d];
-  if (same) return base;
-  return Out(InsertView(anchor, base, v));
-}
-
-void Expander::ReplaceList(NodeId n, const std::vector<ValueId>& elements) {
-  const ValueId list = Out(n);
-  std::vector<NodeId> unpacks;
-  for (const Use& u : g_.value(list).uses) {
-    if (g_.node(u.user).op == op::kPrimListUnpack && g_.node(u.user).outputs.size() == elements.size())
-      unpacks.push_back(u.user);
-  }
-  for (NodeId u : unpacks) {
-    const std::vector<ValueId> outputs(g_.node(u).outputs.begin(), g_.node(u).outputs.end());
-    for (size_t i = 0; i < outputs.size(); ++i) g_.ReplaceAllUses(outputs[i], elements[i]);
-    g_.Erase(u);
-  }
-  if (!g_.value(list).uses.empty()) {
-    NodeId construct = g_.InsertBefore(n, OpName::Get(op::kPrimListConstruct), elements, {g_.value(list).type});
-    g_.SetSource(construct, source_);
-    g_.ReplaceAllUses(list, Out(construct));
-  }
-  g_.Erase(n);
+  edit.ReplaceList(n, views);
+  return ExpansionStep::kChanged;
 }
 
 }  // namespace smelt
