@@ -1,4 +1,5 @@
-// Layouts of results that calls other than the exported example would get in PyTorch.
+#include "smelt/functionalize/example_layouts.h"
+
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -10,7 +11,6 @@
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/tensor/decide.h"
-#include "smelt/functionalize/functionalizer.h"
 
 namespace smelt {
 namespace {
@@ -104,16 +104,16 @@ std::vector<Assumption> Differences(const std::vector<Expr>& sizes, const std::v
 
 }  // namespace
 
-absl::Status Functionalizer::AssertLayoutsHold(NodeId n) {
+absl::Status AssertLayoutsHold(ProgramWalk& walk, NodeId n) {
   std::vector<Expr> sizes, all;
   bool plain = true;
-  for (ValueId v : g_.node(n).inputs) {
-    const Type& t = g_.value(v).type;
+  for (ValueId v : walk.g.node(n).inputs) {
+    const Type& t = walk.g.value(v).type;
     if (!t.IsTensor() || !t.tensor().IsComplete()) continue;
     for (const auto* exprs : {&*t.tensor().sizes, &*t.tensor().strides}) {
       for (const Expr& e : *exprs) {
         if (HasDataSymbols(e)) continue;
-        plain = plain && IsPlain(e, g_.symbols);
+        plain = plain && IsPlain(e, walk.g.symbols);
         if (!e.IsConstant() && exprs == &*t.tensor().sizes) sizes.push_back(e);
         all.push_back(e);
       }
@@ -126,29 +126,29 @@ absl::Status Functionalizer::AssertLayoutsHold(NodeId n) {
   }
   std::sort(symbols.begin(), symbols.end());
   symbols.erase(std::unique(symbols.begin(), symbols.end()), symbols.end());
-  SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g_, n));
-  const auto here = InferCall(call, WithHints(g_.symbols, g_.symbol_hints));
+  SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(walk.g, n));
+  const auto here = InferCall(call, WithHints(walk.g.symbols, walk.g.symbol_hints));
   if (!here.ok()) return absl::OkStatus();  // no rule for it: its type is the export's
   std::vector<Assumption> assumed;
   // If strides are free, those that the export has for a call's sizes.
   const auto with_strides = [&](SymbolValues values) {
-    for (const auto& [symbol, stride] : inputs_.exported_strides) {
+    for (const auto& [symbol, stride] : walk.inputs.exported_strides) {
       if (const auto value = stride.Evaluate(values); value.ok()) values[symbol] = *value;
     }
     return values;
   };
-  const SymbolValues example = with_strides(g_.symbol_hints);
-  for (const SymbolValues& other : OtherCalls(symbols, g_.symbol_hints, g_.symbols)) {
+  const SymbolValues example = with_strides(walk.g.symbol_hints);
+  for (const SymbolValues& other : OtherCalls(symbols, walk.g.symbol_hints, walk.g.symbols)) {
     const SymbolValues values = with_strides(other);
     const bool refused = std::any_of(assumed.begin(), assumed.end(), [&](const Assumption& a) {
       const auto holds = a.Holds(values);
       return holds.ok() && !*holds;
     });
     if (refused) continue;
-    const auto there = InferCall(call, WithHints(g_.symbols, values));
+    const auto there = InferCall(call, WithHints(walk.g.symbols, values));
     if (!there.ok() || SameLayouts(*here, *there, values)) continue;
     for (Assumption& a : Differences(sizes, all, example, values)) {
-      SMELT_RETURN_IF_ERROR(assertions_.Assume(a, n));
+      SMELT_RETURN_IF_ERROR(walk.assertions.Assume(a, n));
       assumed.push_back(std::move(a));
     }
   }

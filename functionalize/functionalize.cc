@@ -17,30 +17,15 @@
 #include "smelt/core/op/read_numbers.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/tensor/region.h"
+#include "smelt/functionalize/argument_memories.h"
+#include "smelt/functionalize/contents.h"
 #include "smelt/functionalize/convention_builder.h"
 #include "smelt/functionalize/erase_dead.h"
 #include "smelt/functionalize/functional_counterpart.h"
-#include "smelt/functionalize/functionalizer.h"
-#include "smelt/functionalize/memory.h"
+#include "smelt/functionalize/operators.h"
+#include "smelt/functionalize/program_walk.h"
 
 namespace smelt {
-
-absl::StatusOr<FunctionalizeResult> Functionalizer::Run() {
-  SMELT_RETURN_IF_ERROR(BindInputs());
-  FindAbsoluteAccess();
-  ShowWholeStates();
-  SMELT_RETURN_IF_ERROR(ProcessBlock(g_.top()));
-  const auto read = [&](TensorId t) { return Read(t, g_.block(g_.top()).return_node); };
-  result_.assumes = assertions_.assumes();
-  SMELT_RETURN_IF_ERROR(
-      ConventionBuilder({g_, memories_, sharing_, tensors_, tensor_of_, inputs_}, read, result_).Build());
-  EraseDead(g_, g_.top(), ReadersOfSizes(g_));
-  return std::move(result_);
-}
-
-absl::Status Functionalizer::At(OpName op, absl::Status s) const {
-  return Annotate(s, OperatorAndSource(op, at_.source.get()));
-}
 
 namespace {
 
@@ -60,7 +45,18 @@ absl::Status VerifyBlock(const Graph& g, BlockId b) {
 }  // namespace
 
 absl::StatusOr<FunctionalizeResult> Functionalize(Graph& g, const FunctionalizeOptions& options) {
-  return Functionalizer(g, options).Run();
+  ProgramWalk walk(g, options);
+  SMELT_RETURN_IF_ERROR(BindInputs(walk));
+  FindAbsoluteAccess(walk);
+  ShowWholeStates(walk);
+  SMELT_RETURN_IF_ERROR(ProcessBlock(walk, g.top()));
+  const auto read = [&](TensorId t) { return ReadTensor(walk, t, g.block(g.top()).return_node); };
+  walk.result.assumes = walk.assertions.assumes();
+  SMELT_RETURN_IF_ERROR(
+      ConventionBuilder({g, walk.memories, walk.sharing, walk.tensors, walk.tensor_of, walk.inputs}, read, walk.result)
+          .Build());
+  EraseDead(g, g.top(), ReadersOfSizes(g));
+  return std::move(walk.result);
 }
 
 absl::Status VerifyFunctional(const Graph& g) { return VerifyBlock(g, g.top()); }

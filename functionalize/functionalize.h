@@ -50,10 +50,6 @@ struct FunctionalizeResult {
   bool assumes = false;
 };
 
-// Merges arguments that are the same tensor into one value; the others remain as unused inputs. Runs before
-// OpenComposites, which must see that a geometry change under one name changes the others too.
-void MergeDuplicates(Graph& g, const DuplicatesLayer& duplicates);
-
 // The graph's inputs become the distinct user arguments and the weights, in the original order. Its outputs are those
 // of the convention.
 absl::StatusOr<FunctionalizeResult> Functionalize(Graph& g, const FunctionalizeOptions& options);

@@ -35,4 +35,21 @@ bool IsDense(const SymbolicGeometry& g, const SymbolRanges& ranges) {
   return true;
 }
 
+Region RegionOf(const SymbolicGeometry& g) { return Region::Strided(g.offset, g.sizes, g.strides, ItemSize(g.dtype)); }
+
+std::optional<Geometry> ConcreteGeometry(const SymbolicGeometry& g) {
+  Geometry out;
+  for (const Expr& e : g.sizes) {
+    if (!e.IsConstant()) return std::nullopt;
+    out.sizes.push_back(*e.Constant());
+  }
+  for (const Expr& e : g.strides) {
+    if (!e.IsConstant()) return std::nullopt;
+    out.strides.push_back(*e.Constant());
+  }
+  if (!g.offset.IsConstant()) return std::nullopt;
+  out.offset = *g.offset.Constant();
+  return out;
+}
+
 }  // namespace smelt

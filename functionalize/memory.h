@@ -14,6 +14,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "smelt/core/convention/convention.h"
 #include "smelt/core/ir/graph.h"
+#include "smelt/core/tensor/region.h"
 
 namespace smelt {
 
@@ -71,6 +72,10 @@ Type TypeOf(const SymbolicGeometry& g);
 Expr NumElements(const SymbolicGeometry& g);
 // Returns whether the geometry is a permutation of a contiguous one, so that it covers its span exactly once.
 bool IsDense(const SymbolicGeometry& g, const SymbolRanges& ranges);
+
+Region RegionOf(const SymbolicGeometry& g);
+// Returns nullopt if a number of it is no constant.
+std::optional<Geometry> ConcreteGeometry(const SymbolicGeometry& g);
 
 }  // namespace smelt
 

@@ -19,6 +19,7 @@
 #include "smelt/core/op/scalar_memory.h"
 #include "smelt/core/op/write_rules.h"
 #include "smelt/core/tensor/region.h"
+#include "smelt/functionalize/argument_memories.h"
 #include "smelt/functionalize/functionalize.h"
 #include "smelt/functionalize/open_composites.h"
 #include "smelt/pipeline/compile.h"
