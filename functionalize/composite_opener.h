@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -93,32 +92,8 @@ using OpeningRule = absl::Status (*)(CompositeOpener& o, NodeId n);
 using OpeningTable = absl::flat_hash_map<Opening, OpeningRule>;
 
 void AddViewOpenings(OpeningTable& table);           // views, or copies where PyTorch copies
-void AddCopyOpenings(OpeningTable& table);           // parts whose schema says less than they share
 void AddNormalizationOpenings(OpeningTable& table);  // normalization, and the statistics that it writes
 void AddActivationOpenings(OpeningTable& table);     // activations, dropout, numbers
-
-// Rules of operators that are known by their names.
-// _foreach_OP(_).OVERLOAD: one OP per tensor. Lists among the arguments are walked together; other arguments go to each.
-absl::Status OpenForeach(CompositeOpener& o, NodeId n);
-// unbind_copy(self, dim, out=list): each part is copied to its place, in order.
-absl::Status OpenCopiesOfParts(CompositeOpener& o, NodeId n);
-// t_copy and similar operators, diag of a matrix: a copied view.
-absl::Status OpenViewCopy(CompositeOpener& o, NodeId n);
-
-// --- whether PyTorch takes a view of a tensor or copies it (open_views.cc) ---
-// Returns whether the tensor lies in that memory format (0: contiguous); nullopt if that depends on unknown sizes.
-std::optional<bool> HasFormat(const Graph& g, const TensorType& t, int64_t memory_format);
-
-// PyTorch's computeStride: returns whether a view of `sizes` over these strides exists for all values of the symbols.
-bool IsViewable(const Graph& g, const TensorType& from, const std::vector<Expr>& sizes);
-// Returns whether a view of `sizes` over these strides exists for some values of the symbols.
-bool MayBeViewable(const Graph& g, const TensorType& from, const std::vector<Expr>& sizes);
-
-// Returns whether PyTorch gives a tensor of this type the sizes `to` without a copy.
-using Aliases = absl::FunctionRef<bool(const TensorType& from, const std::vector<Expr>& to)>;
-// Returns the symbols that may be 1 in a call which then makes no copy, in order.
-std::vector<std::string> AliasesAtOne(const Graph& g, const TensorType& from, const std::vector<Expr>& to,
-                                      Aliases aliases);
 
 // Returns whether the operator writes its results into given tensors.
 bool HasOut(OpName op);

@@ -21,6 +21,8 @@
 #include "smelt/functionalize/composite_opener.h"
 #include "smelt/functionalize/data_sizes.h"
 #include "smelt/functionalize/new_geometry.h"
+#include "smelt/functionalize/open_copies.h"
+#include "smelt/functionalize/open_foreach.h"
 
 namespace smelt {
 

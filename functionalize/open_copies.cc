@@ -1,3 +1,5 @@
+#include "smelt/functionalize/open_copies.h"
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,7 +12,7 @@
 #include "smelt/core/op/ops.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/op/write_rules.h"
-#include "smelt/functionalize/composite_opener.h"
+#include "smelt/functionalize/view_or_copy.h"
 
 namespace smelt {
 namespace {

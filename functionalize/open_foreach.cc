@@ -1,3 +1,5 @@
+#include "smelt/functionalize/open_foreach.h"
+
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -11,7 +13,6 @@
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/ops.h"
 #include "smelt/core/op/schema.h"
-#include "smelt/functionalize/composite_opener.h"
 
 namespace smelt {
 namespace {

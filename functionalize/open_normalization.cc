@@ -8,6 +8,7 @@
 #include "smelt/core/tensor/element_order.h"
 #include "smelt/functionalize/composite_opener.h"
 #include "smelt/functionalize/memory.h"
+#include "smelt/functionalize/view_or_copy.h"
 
 namespace smelt {
 namespace {

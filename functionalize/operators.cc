@@ -120,7 +120,7 @@ absl::Status ReadInputs(ProgramWalk& walk, NodeId n, NodeId anchor) {
         EraseUnusedView(walk, v);
       }
     } else if (IsTensorList(walk.g.value(v).type)) {
-      SMELT_ASSIGN_OR_RETURN(ValueId list, ReadList(walk, v, anchor));
+      SMELT_ASSIGN_OR_RETURN(ValueId list, ReadTensorList(walk, v, anchor));
       if (list != v) walk.g.SetInput(n, i, list);
     }
   }
@@ -356,7 +356,7 @@ absl::Status CheckNoOtherName(const ProgramWalk& walk, TensorId changed) {
   return absl::UnimplementedError("a change of geometry of what may be another tensor, by a branch or a loop");
 }
 
-absl::StatusOr<ValueId> ReadList(ProgramWalk& walk, ValueId list, NodeId anchor) {
+absl::StatusOr<ValueId> ReadTensorList(ProgramWalk& walk, ValueId list, NodeId anchor) {
   std::vector<ValueId> elements;
   if (auto it = walk.tensor_lists.find(list); it != walk.tensor_lists.end()) {
     for (TensorId t : it->second) elements.push_back(ReadTensor(walk, t, anchor));

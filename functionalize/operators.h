@@ -11,7 +11,7 @@ namespace smelt {
 absl::Status ProcessBlock(ProgramWalk& walk, BlockId b);
 
 // Returns the list with the current values of its tensors.
-absl::StatusOr<ValueId> ReadList(ProgramWalk& walk, ValueId list, NodeId anchor);
+absl::StatusOr<ValueId> ReadTensorList(ProgramWalk& walk, ValueId list, NodeId anchor);
 
 // Erases an unused view operator, and the unused ones that it was made of, so that the next nodes reuse their memory
 // while it is in the caches.

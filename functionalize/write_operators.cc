@@ -140,7 +140,7 @@ absl::StatusOr<ValueList> ReadOperands(ProgramWalk& walk, NodeId n, const Functi
     if (const TensorId* t = walk.tensor_of.Find(v)) {
       v = ReadTensor(walk, *t, n);
     } else if (IsTensorList(walk.g.value(v).type)) {
-      SMELT_ASSIGN_OR_RETURN(v, ReadList(walk, v, n));
+      SMELT_ASSIGN_OR_RETURN(v, ReadTensorList(walk, v, n));
     }
     args.push_back(v);
   }
