@@ -1,5 +1,3 @@
-#include "smelt/schema/graph_codec.h"
-
 #include <cstdlib>
 #include <cstring>
 #include <random>
@@ -11,6 +9,8 @@
 #include "smelt/core/ir/text.h"
 #include "smelt/core/ir/text_samples.h"
 #include "smelt/schema/container.h"
+#include "smelt/schema/graph_decode.h"
+#include "smelt/schema/graph_encode.h"
 #include "smelt/schema/graph_generated.h"
 
 namespace smelt {

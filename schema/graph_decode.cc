@@ -1,3 +1,5 @@
+#include "smelt/schema/graph_decode.h"
+
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -9,7 +11,6 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/declare.h"
 #include "smelt/schema/container.h"
-#include "smelt/schema/graph_codec.h"
 #include "smelt/schema/graph_generated.h"
 #include "smelt/schema/graph_limits.h"
 

@@ -1,3 +1,5 @@
+#include "smelt/schema/graph_encode.h"
+
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -11,7 +13,6 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/declare.h"
 #include "smelt/schema/container.h"
-#include "smelt/schema/graph_codec.h"
 #include "smelt/schema/graph_generated.h"
 #include "smelt/schema/graph_limits.h"
 

@@ -15,7 +15,7 @@
 #include "smelt/core/op/schema.h"
 #include "smelt/frontend/pt2.h"
 #include "smelt/pipeline/complete_types.h"
-#include "smelt/schema/graph_codec.h"
+#include "smelt/schema/graph_decode.h"
 
 namespace smelt {
 

@@ -15,7 +15,7 @@
 #include "smelt/core/ir/text.h"
 #include "smelt/core/ir/text_samples.h"
 #include "smelt/core/tensor/tensor.h"
-#include "smelt/schema/graph_codec.h"
+#include "smelt/schema/graph_encode.h"
 
 namespace smelt {
 namespace {

@@ -12,7 +12,7 @@
 #include "smelt/core/ir/text.h"
 #include "smelt/runtime/json_text.h"
 #include "smelt/runtime/safetensors.h"
-#include "smelt/schema/graph_codec.h"
+#include "smelt/schema/graph_encode.h"
 
 namespace smelt {
 namespace {
