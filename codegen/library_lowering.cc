@@ -263,6 +263,10 @@ absl::StatusOr<LibraryNode> Plain(const Graph& g, NodeId n, const OpCall& call) 
         if (!a.known) return call.Unsupported("a number that only the run knows");
         out.floats.push_back(a.number);
         break;
+      case OpArg::Kind::kIntList:
+        if (!a.known) return call.Unsupported("numbers that only the run knows");
+        out.ints.insert(out.ints.end(), a.ints.begin(), a.ints.end());
+        break;
       default:
         return call.Unsupported("an argument that is neither a tensor nor a number");
     }

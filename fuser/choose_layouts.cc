@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "smelt/core/op/ops.h"
 #include "smelt/fuser/lower_group.h"
 
@@ -33,7 +34,10 @@ const Graph* Subgraph(const Node& n) {
 // Returns whether `n` is about memory rather than about elements.
 bool SeesMemory(const Node& n) { return absl::StartsWith(n.op.name(), op::kSmeltNamespace); }
 
-bool IsConvolution(const Node& n) { return n.op == op::kConvolution; }
+bool IsConvolution(const Node& n) {
+  static const OpName kOfBytes = OpName::Get(absl::StrCat(op::kSmeltNamespace, "int8_convolution"));
+  return n.op == op::kConvolution || n.op == kOfBytes;
+}
 
 // A kernel that reads and writes elements by their indices.
 bool IsKernel(const Graph& g, NodeId n) {

@@ -57,6 +57,10 @@ class WeightFinder {
     for (NodeId n : g_.AllNodes()) {
       if (!g_.IsLive(n)) continue;
       const OpName op = g_.node(n).op;
+      if (std::find(std::begin(convolutions_), std::end(convolutions_), op) != std::end(convolutions_)) {
+        SMELT_RETURN_IF_ERROR(ReplaceConvolution(n));
+        continue;
+      }
       if (op == linear_) {
         SMELT_RETURN_IF_ERROR(ReplaceByIntegers(n));
         if (!g_.IsLive(n)) continue;
@@ -333,8 +337,8 @@ class WeightFinder {
     return e.ReplaceNode({out});
   }
 
-  // Reads rows of float32 that a node dequantizes.
-  std::optional<QuantizedRows> RowsOf(ValueId v) const {
+  // Reads rows of float32 that a node dequantizes, or images in any order of memory.
+  std::optional<QuantizedRows> RowsOf(ValueId v, bool in_order = true) const {
     if (!IsTensor(v) || Type(v).dtype != DType::kFloat32 || g_.IsParam(g_.value(v).def)) return std::nullopt;
     const NodeId def = g_.value(v).def;
     const absl::string_view name = g_.node(def).op.name();
@@ -342,7 +346,9 @@ class WeightFinder {
     r.by_row = name == kDequantizePerToken;
     if (!r.by_row && !absl::StartsWith(name, kDequantizePerTensor)) return std::nullopt;
     r.elements = In(def, 0);
-    if (!IsBytes(r.elements) || *Type(r.elements).sizes != *Type(v).sizes) return std::nullopt;
+    if (!IsTensor(r.elements) || *Type(r.elements).sizes != *Type(v).sizes) return std::nullopt;
+    const DType t = *Type(r.elements).dtype;
+    if ((t != DType::kInt8 && t != DType::kUInt8) || (in_order && !IsContiguous(r.elements))) return std::nullopt;
     const absl::StatusOr<OpCall> call = OpCall::Of(g_, def);
     // (Other operators check the dtype.)
     if (!call.ok() || call->GetDType("dtype") != Type(r.elements).dtype) return std::nullopt;
@@ -401,6 +407,86 @@ class WeightFinder {
     return ReplaceProduct(e, out, bias, sizes, columns);
   }
 
+  // Reads a convolution's weight of int8 that a node dequantizes: per output channel, or by one scale that is known.
+  std::optional<QuantizedRows> KernelOf(ValueId v) const {
+    if (const std::optional<QuantizedRows> r = RowsOf(v)) {
+      const bool fits =
+          !r->by_row && !r->scale.valid() && r->known_zero == 0 && Type(r->elements).dtype == DType::kInt8;
+      return fits ? r : std::nullopt;
+    }
+    if (!IsTensor(v) || Type(v).dtype != DType::kFloat32 || g_.IsParam(g_.value(v).def)) return std::nullopt;
+    const NodeId def = g_.value(v).def;
+    if (g_.node(def).op.name() != kDequantizePerChannel) return std::nullopt;
+    const auto axis = GetConstant(g_, In(def, 3));
+    const int64_t* number = axis ? std::get_if<int64_t>(&*axis) : nullptr;
+    const ValueId zeros = g_.value(In(def, 2)).type.IsTensor() ? In(def, 2) : ValueId();
+    if (number == nullptr || *number != 0 || !IsContiguous(In(def, 0)) || Type(In(def, 0)).dtype != DType::kInt8 ||
+        !IsTensor(In(def, 1)) || !IsZero(zeros))
+      return std::nullopt;
+    QuantizedRows r;
+    r.elements = In(def, 0);
+    r.scale = In(def, 1);
+    return r;
+  }
+
+  // Returns an argument that has a number for each spatial dim, or one for all of them; empty for padding "same".
+  static std::optional<std::vector<int64_t>> PerDim(const OpCall& call, absl::string_view name, int dims,
+                                                    int64_t fallback) {
+    if (call.Find(name) == nullptr || call.IsNone(name)) return std::vector<int64_t>(dims, fallback);
+    absl::StatusOr<std::vector<int64_t>> list = call.GetInts(name);
+    if (!list.ok()) return std::nullopt;
+    if (list->empty()) *list = {fallback};
+    if (list->size() == 1) list->resize(dims, (*list)[0]);
+    if (static_cast<int>(list->size()) != dims) return std::nullopt;
+    return *list;
+  }
+
+  // A convolution of dequantized bytes becomes one of the bytes: the sums are of int32. Groups, whose products would be
+  // narrow, and numbers that only the run knows leave it as it is.
+  absl::Status ReplaceConvolution(NodeId n) {
+    constexpr int64_t kMostDepth = int64_t{1} << 15;  // as above
+    const std::optional<QuantizedRows> x = RowsOf(In(n, 0), /*in_order=*/false);
+    if (!x || x->by_row || x->scale.valid()) return absl::OkStatus();
+    const std::optional<QuantizedRows> w = KernelOf(In(n, 1));
+    const int rank = Type(In(n, 0)).rank();
+    if (!w || Type(w->elements).rank() != rank || rank < 3 || rank > 5) return absl::OkStatus();
+    const std::vector<Expr>& sizes = *Type(w->elements).sizes;
+    const std::optional<int64_t> depth = Product(absl::MakeConstSpan(sizes).subspan(1)).Constant();
+    const int64_t low = Type(x->elements).dtype == DType::kUInt8 ? 0 : -128;
+    if (!depth || *depth < 1 || *depth > kMostDepth || x->known_zero < low || x->known_zero > low + 255)
+      return absl::OkStatus();
+    for (ValueId read : {x->elements, w->elements, w->scale}) {
+      if (read.valid() && IsWritten(read)) return absl::OkStatus();
+    }
+    const absl::StatusOr<OpCall> call = OpCall::Of(g_, n);
+    if (!call.ok()) return absl::OkStatus();
+    const absl::StatusOr<bool> transposed = call->GetBoolOr("transposed", false);
+    const absl::StatusOr<int64_t> groups = call->GetIntOr("groups", 1);
+    if (!transposed.ok() || *transposed || !groups.ok() || *groups != 1) return absl::OkStatus();
+    const std::optional<std::vector<int64_t>> stride = PerDim(*call, "stride", rank - 2, 1),
+                                              padding = PerDim(*call, "padding", rank - 2, 0),
+                                              dilation = PerDim(*call, "dilation", rank - 2, 1);
+    if (!stride || !padding || !dilation) return absl::OkStatus();
+    Emit e(g_, n);
+    std::vector<ValueId> operands = {x->elements, w->elements};
+    for (const auto* list : {&*stride, &*padding, &*dilation}) operands.push_back(e.Const(*list));
+    operands.push_back(e.Const(x->known_zero));
+    ValueId out = e.Op(absl::StrCat(op::kSmeltNamespace, "int8_convolution"), operands);
+    out = e.MulN(e.Cast(out, DType::kFloat32), x->known_scale);
+    std::vector<Expr> channels(rank - 1, Expr(1));
+    channels[0] = sizes[0];
+    if (w->scale.valid()) {
+      const ValueId scales = e.Cast(w->scale, DType::kFloat32);
+      out = e.Mul(out, e.Reshape(scales, channels));
+    } else {
+      out = e.MulN(out, w->known_scale);
+    }
+    const ValueId bias = In(n, 2);
+    if (bias.valid() && g_.value(bias).type.IsTensor()) out = e.Add(out, e.Reshape(bias, channels));
+    if (!e.ok()) return e.status();
+    return e.ReplaceNode({out});
+  }
+
   // Replaces a node by a product of rows, whose sizes are `sizes`, and its bias, if there is one.
   absl::Status ReplaceProduct(Emit& e, ValueId out, ValueId bias, const std::vector<Expr>& sizes, const Expr& columns) {
     if (bias.valid() && g_.value(bias).type.IsTensor()) out = e.Add(out, bias);
@@ -456,6 +542,9 @@ class WeightFinder {
   Graph& g_;
   const OpName sum_ = OpName::Get(op::kSumDimIntList);
   const OpName linear_ = OpName::Get(absl::StrCat(op::kAtenNamespace, "linear"));
+  const OpName convolutions_[4] = {OpName::Get(op::kConv1d), OpName::Get(absl::StrCat(op::kAtenNamespace, "conv2d")),
+                                   OpName::Get(absl::StrCat(op::kAtenNamespace, "conv3d")),
+                                   OpName::Get(op::kConvolution)};
 };
 
 }  // namespace

@@ -5,7 +5,8 @@
 //   %y = aten::linear(%x, %w, %bias)
 //
 // becomes smelt::int8_mm(%x, %q, %scales), less the part of the zero points, plus the bias. If %x is dequantized too, the
-// bytes are multiplied, by aten::_int_mm, and the sums are scaled. A weight of 4 bits whose
+// bytes are multiplied, by aten::_int_mm, and the sums are scaled; so are the bytes of a convolution, by
+// smelt::int8_convolution, if its image has one known scale. A weight of 4 bits whose
 // groups of elements have scales becomes an operand of smelt::int4_mm: as dequantize_per_channel_group and torchao's
 // dequantize_affine write it, and as (%q - %zeros) * %scales.
 #ifndef SMELT_FUSER_QUANTIZED_WEIGHTS_H_

@@ -285,6 +285,65 @@ TEST(ByteProductTest, RowsOfAScaleEachAreMultipliedAsBytes) {
       scale, zero);
 }
 
+// Scales are powers of two, so that each sum is rounded once; the bias is small.
+TEST(ByteConvolutionTest, AConvolutionOfDequantizedBytesMultipliesTheBytes) {
+  constexpr int64_t kChannels = 64, kSize = 12, kFilters = 8, kPlaces = 6;
+  const std::string kernel = R"(
+  %w : Float(8, 64, 3, 3, strides=[576, 9, 3, 1]) = quantized_decomposed::dequantize_per_channel(%q, %s, %n, %zero, %low, %most, %char, %n)
+)",
+                    one_scale = R"(
+  %half : float = prim::Constant[value=.5]()
+  %w : Float(8, 64, 3, 3, strides=[576, 9, 3, 1]) = quantized_decomposed::dequantize_per_tensor(%q, %half, %zero, %low, %most, %char, %n)
+)";
+  for (const bool by_channel : {true, false}) {
+    for (const int64_t zero : {0, 131}) {
+      auto instance = InstanceOf(absl::StrCat(R"(
+graph(%x : Byte(1, 64, 12, 12, strides=[9216, 144, 12, 1]), %q : Char(8, 64, 3, 3, strides=[576, 9, 3, 1]), %s : Float(8, strides=[1]), %b : Float(8, strides=[1])):
+  %zero : int = prim::Constant[value=0]()
+  %high : int = prim::Constant[value=255]()
+  %low : int = prim::Constant[value=-128]()
+  %most : int = prim::Constant[value=127]()
+  %byte : int = prim::Constant[value=0]()
+  %char : int = prim::Constant[value=1]()
+  %n : NoneType = prim::Constant()
+  %two : int[] = prim::Constant[value=[2, 2]]()
+  %ones : int[] = prim::Constant[value=[1, 1]]()
+  %group : int = prim::Constant[value=1]()
+  %scale : float = prim::Constant[value=.25]()
+  %shift : int = prim::Constant[value=)",
+                                              zero, R"(]()
+  %y : Float(1, 64, 12, 12, strides=[9216, 144, 12, 1]) = quantized_decomposed::dequantize_per_tensor(%x, %scale, %shift, %zero, %high, %byte, %n)
+)",
+                                              by_channel ? kernel : one_scale, R"(
+  %r : Tensor = aten::conv2d(%y, %w, %b, %two, %ones, %ones, %group)
+  return (%r)
+)"),
+                                 "byte_convolution");
+      ASSERT_TRUE(instance.ok()) << instance.status();
+      auto out = (*instance)->Run(
+          {Filled<uint8_t>(DType::kUInt8, {1, kChannels, kSize, kSize}, ByteOf),
+           Filled<int8_t>(DType::kInt8, {kFilters, kChannels, 3, 3}, WeightElement),
+           Filled<float>(DType::kFloat32, {kFilters}, ScaleOf),
+           Filled<float>(DType::kFloat32, {kFilters}, [](int64_t j) { return static_cast<double>(j); })});
+      ASSERT_TRUE(out.ok()) << out.status();
+      ExpectMatrix((*out)[0].tensor(), kFilters, kPlaces * kPlaces, [&](int64_t o, int64_t place) {
+        double sum = 0;
+        for (int64_t tap = 0; tap < 9; ++tap) {
+          const int64_t y = place / kPlaces * 2 - 1 + tap / 3, x = place % kPlaces * 2 - 1 + tap % 3;
+          if (y < 0 || y >= kSize || x < 0 || x >= kSize) continue;
+          for (int64_t c = 0; c < kChannels; ++c) {
+            sum += (ByteOf((c * kSize + y) * kSize + x) - static_cast<double>(zero)) *
+                   WeightElement((o * kChannels + c) * 9 + tap);
+          }
+        }
+        return sum * .25 * (by_channel ? ScaleOf(o) : .5) + static_cast<double>(o);
+      });
+      // No step writes the image as float32.
+      EXPECT_LT((*instance)->last_call().arena_bytes, kChannels * kSize * kSize * 4);
+    }
+  }
+}
+
 TEST(PackedWeightTest, AWeightOfVaryingRowsIsPackedOnceAndOneOfASingleRowIsNot) {
   for (const bool varies : {true, false}) {
     auto graph = ParseModel(absl::StrCat("graph(%x : Float(", varies ? "s0" : "1", R"(, 96, strides=[96, 1]),

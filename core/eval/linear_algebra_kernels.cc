@@ -241,6 +241,19 @@ absl::StatusOr<Values> Convolution(Call& c) {
   return Values{EvalValue(out)};
 }
 
+// int8_convolution(input, weight, stride, padding, dilation, zero_point): of what the elements differ from the zero point.
+absl::StatusOr<Values> Int8Convolution(Call& c) {
+  const Tensor input = c.T("input"), weight = c.T("weight");
+  SMELT_ASSIGN_OR_RETURN(Tensor out, OutputOf(c));
+  SMELT_ASSIGN_OR_RETURN(ConvolutionShape s, ShapeOf(c, input, weight, out.sizes()));
+  const std::vector<int64_t> x = Read<int64_t>(input), w = Read<int64_t>(weight);
+  const int64_t zero = c.I("zero_point");
+  std::vector<int64_t> y(out.NumElements(), 0);
+  ForEachProduct(s, [&](int64_t i, int64_t k, int64_t o) { y[o] += (x[i] - zero) * w[k]; });
+  Write(out, y);
+  return Values{EvalValue(out)};
+}
+
 absl::StatusOr<Values> ConvolutionBackward(Call& c) {
   const Tensor grad = c.T("grad_output"), input = c.T("input"), weight = c.T("weight");
   const std::vector<int64_t> mask = c.Ints("output_mask");
@@ -481,6 +494,7 @@ void AddLinearAlgebraKernels(KernelTable& t) {
   t["smelt::attention"] = Attention;
   t["aten::convolution"] = t["aten::_convolution"] = t["aten::convolution_overrideable"] = Convolution;
   t["aten::convolution_backward"] = ConvolutionBackward;
+  t["smelt::int8_convolution"] = Int8Convolution;
   t["aten::gcd"] = t["aten::lcm"] = t["aten::polygamma"] = t["aten::special_polygamma"] = t["aten::special_erfcx"] =
       Special;
   t["aten::complex"] = t["aten::polar"] = ComplexOf;

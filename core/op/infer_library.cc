@@ -228,7 +228,8 @@ absl::StatusOr<bool> PadsBeyondSteps(Ctx& c, int n) {
   return beyond;
 }
 
-absl::Status Convolution(Ctx& c) {
+// Adds the result of a convolution, whose dtype is that of the input unless `result` says another.
+absl::Status AddConvolution(Ctx& c, std::optional<DType> result) {
   SMELT_ASSIGN_OR_RETURN(TensorType x, c.call.GetTensor("input"));
   SMELT_ASSIGN_OR_RETURN(TensorType w, c.call.GetTensor("weight"));
   const int n = w.rank() - 2;
@@ -272,8 +273,23 @@ absl::Status Convolution(Ctx& c) {
   Format f = FormatOfConvolution(c, x, w);
   SMELT_ASSIGN_OR_RETURN(const bool far_padding, PadsBeyondSteps(c, n));
   if (IsSmallVolume(x, w, groups) || channels == Expr(0) || (n == 3 && far_padding)) f = Format::kContiguous;
-  AddInFormat(c, *x.dtype, sizes, w.rank(), f);
+  AddInFormat(c, result.value_or(*x.dtype), sizes, w.rank(), f);
   return absl::OkStatus();
+}
+absl::Status Convolution(Ctx& c) { return AddConvolution(c, std::nullopt); }
+
+// int8_convolution(input of bytes, weight of int8, stride, padding, dilation, zero_point): of int32.
+absl::Status Int8Convolution(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(const TensorType x, c.call.GetTensor("input"));
+  SMELT_ASSIGN_OR_RETURN(const TensorType w, c.call.GetTensor("weight"));
+  if ((x.dtype != DType::kInt8 && x.dtype != DType::kUInt8) || w.dtype != DType::kInt8)
+    return c.call.Error("images of int8 or uint8 and a weight of int8 are expected");
+  if (x.rank() != w.rank()) return c.call.Error("images and weight must have the same rank");
+  SMELT_ASSIGN_OR_RETURN(const int64_t zero, c.call.GetInt("zero_point"));
+  const int64_t low = x.dtype == DType::kUInt8 ? 0 : -128;
+  if (zero < low || zero > low + 255)
+    return c.call.Error(absl::StrCat("the zero point ", zero, " is not one of ", Name(*x.dtype)));
+  return AddConvolution(c, DType::kInt32);
 }
 
 absl::Status ConvolutionBackward(Ctx& c) {
@@ -740,6 +756,7 @@ void AddLibraryRules(RuleTable& r) {
   AddRule(r, "native_group_norm", NativeGroupNorm);
   AddRule(r, "convolution _convolution convolution_overrideable", Convolution);
   AddRule(r, "convolution_backward", ConvolutionBackward);
+  r["smelt::int8_convolution"] = Int8Convolution;
   AddRule(r, "max_pool1d", Pool(1, false));
   AddRule(r, "max_pool1d_with_indices", Pool(1, true));
   AddRule(r, "max_unpool2d max_unpool3d", MaxUnpool);

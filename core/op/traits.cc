@@ -205,8 +205,8 @@ constexpr Row kRows[] = {
     {"smelt::unique_count", {.library = L::kUniqueCount}},
     {"smelt::bincount", {.library = L::kBincount}},
     {"torchvision::nms", {.opening = O::kDataSizes}},
-    {"smelt::nms_order smelt::deformed_columns smelt::grouped_mm smelt::int8_mm smelt::row_sums smelt::int4_mm "
-     "smelt::attention",
+    {"smelt::nms_order smelt::deformed_columns smelt::grouped_mm smelt::int8_mm smelt::int8_convolution "
+     "smelt::row_sums smelt::int4_mm smelt::attention",
      {.library = L::kPlain}},
     {"torchvision::roi_align torchvision::roi_pool torchvision::ps_roi_align",
      {.library = L::kPlain, .refusal = R::kFactorization}},

@@ -29,6 +29,7 @@ constexpr LibraryEntry kOps[] = {
     {"eigh", library_internal::MakeOrthogonal},
     {"grouped_mm", library_internal::MakeGroupedMatmul},
     {"int8_mm", library_internal::MakeInt8Matmul},
+    {"int8_convolution", library_internal::MakeInt8Convolution},
     {"row_sums", library_internal::MakeRowSums},
     {"int4_mm", library_internal::MakeInt4Matmul},
 };

@@ -174,6 +174,7 @@ MakeResult MakeFourier(const LibraryRequest& r, PackedWeights* packed);
 MakeResult MakeOrthogonal(const LibraryRequest& r, PackedWeights* packed);
 MakeResult MakeGroupedMatmul(const LibraryRequest& r, PackedWeights* packed);
 MakeResult MakeInt8Matmul(const LibraryRequest& r, PackedWeights* packed);
+MakeResult MakeInt8Convolution(const LibraryRequest& r, PackedWeights* packed);
 MakeResult MakeRowSums(const LibraryRequest& r, PackedWeights* packed);
 MakeResult MakeInt4Matmul(const LibraryRequest& r, PackedWeights* packed);
 

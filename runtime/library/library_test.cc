@@ -789,6 +789,59 @@ TEST(ConvolutionTest, AnInfiniteWeightBesideTheImageAddsNothing) {
   for (int i = 1; i < 9; ++i) EXPECT_EQ(row[i], INFINITY) << i;
 }
 
+// The zero point lies beside the images, so that taps there add nothing.
+TEST(Int8ConvolutionTest, EveryShapeAndLayoutGivesTheSumOfItsTaps) {
+  std::vector<ConvCase> cases = ConvCases();
+  cases.push_back({2, 2, 64, 70, 1, {15, 14}, {1, 1}, {1, 1}, {0, 0}, {1, 1}, false});
+  cases.push_back({2, 1, 40, 33, 1, {30, 31}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false});  // several blocks of places
+  cases.push_back({2, 1, 16, 32, 1, {19, 17}, {3, 5}, {2, 1}, {2, 3}, {2, 2}, false});
+  for (const DType t : {DType::kUInt8, DType::kInt8}) {
+    for (const ConvCase& c : cases) {
+      if (c.transposed || c.groups != 1) continue;
+      for (int layout = 0; layout < 4; ++layout) {
+        for (const int64_t zero : {0, 5}) {
+          std::vector<int64_t> in_sizes = {c.n, c.ic}, out_sizes = {c.n, c.oc}, w_sizes = {c.oc, c.ic};
+          const std::vector<int64_t> out = OutSizes(c);
+          in_sizes.insert(in_sizes.end(), c.in.begin(), c.in.end());
+          out_sizes.insert(out_sizes.end(), out.begin(), out.end());
+          w_sizes.insert(w_sizes.end(), c.k.begin(), c.k.end());
+          const auto byte = [&] { return std::floor(Random() * 60) + (t == DType::kUInt8 ? 128 : 0); };
+          const Tensor x = Fill(Image(t, in_sizes, layout & 1), byte);
+          const Tensor w = Fill(Image(DType::kInt8, w_sizes, layout == 3), [] { return std::floor(Random() * 60); });
+          const Tensor y = Image(DType::kInt32, out_sizes, layout & 2);
+          std::vector<int64_t> ints;
+          for (const auto* l : {&c.stride, &c.padding, &c.dilation}) ints.insert(ints.end(), l->begin(), l->end());
+          ints.push_back(zero);
+          ASSERT_TRUE(Call("int8_convolution", {x, w}, {y}, ints, {}, layout & 1 ? 1 : -1, 1 + layout / 2).ok());
+          const Tensor want = Fill(Tensor::Empty(DType::kInt32, out_sizes), [] { return 0.0; });
+          ForEachTap(c, out, [&](auto i, auto k, auto o) {
+            const int64_t difference = LoadInt(Element(x, i), t) - zero;
+            *reinterpret_cast<int32_t*>(Element(want, o)) +=
+                static_cast<int32_t>(difference * LoadInt(Element(w, k), DType::kInt8));
+          });
+          const int32_t* expected = want.data_as<int32_t>();
+          ForEachElement({static_cast<char*>(y.data()), y.dtype(), y.sizes(), y.strides()}, [&](const char* p) {
+            ASSERT_EQ(LoadInt(p, DType::kInt32), *expected++)
+                << Name(t) << ", " << c.ic << " to " << c.oc << " channels, spatial " << c.spatial << ", layout "
+                << layout;
+          });
+        }
+      }
+    }
+  }
+}
+
+TEST(Int8ConvolutionTest, OperandsThatDoNotFitAreRefused) {
+  const Tensor x = Image(DType::kUInt8, {1, 2, 4, 4}, false), w = Image(DType::kInt8, {3, 2, 3, 3}, false);
+  const Tensor y = Image(DType::kInt32, {1, 3, 4, 4}, false);
+  EXPECT_TRUE(Call("int8_convolution", {x, w}, {y}, {1, 1, 1, 1, 1, 1, 0}).ok());
+  EXPECT_FALSE(Call("int8_convolution", {x, w}, {y}, {1, 1, 0, 0, 1, 1, 0}).ok());   // of another size
+  EXPECT_FALSE(Call("int8_convolution", {x, w}, {y}, {1, 1, 1, 1, 1, 1, -1}).ok());  // no such uint8
+  EXPECT_FALSE(Call("int8_convolution", {x, w}, {y}, {1, 1, 1, 1, 1, 1, 256}).ok());
+  EXPECT_FALSE(Call("int8_convolution", {x, w}, {y}, {1, 1, 1, 1, 1, 0}).ok());
+  EXPECT_FALSE(Call("int8_convolution", {x, w}, {x}, {1, 1, 1, 1, 1, 1, 0}).ok());
+}
+
 // One image of more than 16 million multiplications becomes several slices. Float64 uses products, which the test above
 // covers.
 TEST(ConvolutionTest, ALargeImageIsTheSameInBandsOfRowsOnAnyNumberOfThreads) {
