@@ -186,12 +186,4 @@ class Composer {
 
 std::optional<ScalarFn> FunctionOfCall(const Graph& g) { return Composer(g).Run(); }
 
-bool ComputesNumbers(const Graph& g) {
-  const auto has_no_dims = [&](ValueId v) {
-    const Type& type = g.value(v).type;
-    return !type.IsTensor() || (type.tensor().sizes && type.tensor().sizes->empty());
-  };
-  return absl::c_all_of(g.inputs(), has_no_dims) && absl::c_all_of(g.outputs(), has_no_dims);
-}
-
 }  // namespace smelt

@@ -19,9 +19,6 @@ namespace smelt {
 // Returns nullopt if some node is no such operator, or the tensors with dims have several shapes. Takes O(nodes).
 std::optional<ScalarFn> FunctionOfCall(const Graph& g);
 
-// Returns whether no tensor among the graph's inputs and results has dims.
-bool ComputesNumbers(const Graph& g);
-
 }  // namespace smelt
 
 #endif  // SMELT_PIPELINE_CALL_FUNCTION_H_

@@ -97,16 +97,5 @@ TEST(CallFunctionTest, ABroadcastHasNoFunction) {
                    .has_value());
 }
 
-TEST(CallFunctionTest, ACallComputesNumbersIfNoTensorHasDims) {
-  const auto computes = [](absl::string_view type) {
-    const auto graph =
-        ParseGraph(absl::StrCat("graph(%a : ", type, "):\n  %c : ", type, " = aten::neg(%a)\n  return (%c)\n"));
-    EXPECT_TRUE(graph.ok()) << graph.status();
-    return graph.ok() && ComputesNumbers(**graph);
-  };
-  EXPECT_TRUE(computes("Float()"));
-  EXPECT_FALSE(computes("Float(1)"));
-}
-
 }  // namespace
 }  // namespace smelt

@@ -58,12 +58,11 @@ absl::StatusOr<int> EagerCallTable::Add(CallGraph& call) {
   if (!fresh) return it->second;
   const std::optional<ScalarFn> function =
       call.graph().outputs().size() == 1 ? FunctionOfCall(call.graph()) : std::nullopt;
-  const bool needs_no_kernel = function && ComputesNumbers(call.graph());
   // One operator's nodes depend on each other alone.
   SMELT_ASSIGN_OR_RETURN(Compiled compiled, Compile(call.graph(), /*with_alias_db=*/false));
   program_.calls.push_back(std::make_unique<fb::BundleT>(std::move(compiled.bundle)));
   functions_.push_back(function ? function->ToString() : "");
-  steps_.push_back(needs_no_kernel ? 0 : compiled.steps);
+  steps_.push_back(compiled.steps);
   return it->second;
 }
 

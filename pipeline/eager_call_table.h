@@ -25,7 +25,7 @@ class EagerCallTable {
   // The same for the call of a group. Unimplemented if it would not make fewer launches and library calls than `steps`,
   // or needs an assumption on sizes.
   absl::StatusOr<int> AddGroup(CallGraph& call, int steps);
-  // Returns the number of launches and library calls of a call; none if it computes numbers by a scalar function.
+  // Returns the number of launches and library calls of a call.
   int steps(int call) const { return steps_[call]; }
   // Returns the text of a call's scalar function, or "".
   const std::string& function(int call) const { return functions_[call]; }
