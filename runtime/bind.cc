@@ -1,5 +1,5 @@
-// Binds a plan to a call's sizes: evaluates expressions, lays out views and words, checks sizes. The result is kept for
-// later calls with the same sizes.
+#include "smelt/runtime/bind.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -7,7 +7,6 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/exec/write_protocol.h"
-#include "smelt/runtime/executor.h"
 #include "smelt/runtime/strided.h"
 
 namespace smelt {
@@ -15,16 +14,18 @@ namespace {
 
 // The number of plans that stay bound to recent sizes. Beyond it the least recently used one is dropped.
 constexpr size_t kMaxBound = 64;
+
 // The least number of bytes that one chunk of a launch moves: large against the cost of dispatching it.
 constexpr int64_t kChunkBytes = 128 << 10;
+
 // Chunks per thread: several, for threads that finish early, but few enough that kernels work on large tiles.
 constexpr int64_t kChunksAThread = 8;
 
 }  // namespace
 
-absl::StatusOr<BoundPlan*> Executor::Bind(int plan) {
+absl::StatusOr<BoundPlan*> PlanBinder::Bind(int plan) {
   auto& list = bound_plans_[plan];
-  const ExecutablePlan& p = program_->plans()[plan];
+  const ExecutablePlan& p = program_.plans()[plan];
   for (size_t i = 0; i < list.size(); ++i) {
     bool same = true;
     for (size_t k = 0; same && k < p.symbols.size(); ++k) same = list[i]->key[k] == signature_.symbols()[p.symbols[k]];
@@ -39,7 +40,7 @@ absl::StatusOr<BoundPlan*> Executor::Bind(int plan) {
   return list[0].get();
 }
 
-void Executor::BindView(const ExecutablePlan& plan, int v, BoundPlan* b) {
+void PlanBinder::BindView(const ExecutablePlan& plan, int v, BoundPlan* b) {
   const fb::ViewT& view = *plan.plan->views[v];
   BoundView& out = b->views[v];
   const int64_t item = ItemSize(static_cast<DType>(view.dtype));
@@ -78,7 +79,7 @@ void Executor::BindView(const ExecutablePlan& plan, int v, BoundPlan* b) {
 }
 
 // A tile's results do not depend on which tiles are computed with it, so threads may decide how tiles are cut.
-void Executor::Slice(int64_t bytes, BoundPlan::Launch* launch) const {
+void PlanBinder::Slice(int64_t bytes, BoundPlan::Launch* launch) const {
   int64_t chunks = std::min<int64_t>(launch->tiles, 1);
   if (!launch->sequential && width_ > 1 && launch->tiles > 1) {
     chunks = std::clamp<int64_t>(bytes / kChunkBytes, 1, std::min(launch->tiles, kChunksAThread * width_));
@@ -90,12 +91,12 @@ void Executor::Slice(int64_t bytes, BoundPlan::Launch* launch) const {
   launch->chunks = launch->chunk > 0 ? (launch->tiles + launch->chunk - 1) / launch->chunk : 0;
 }
 
-absl::Status Executor::BindNew(int index, BoundPlan* b) {
-  const ExecutablePlan& plan = program_->plans()[index];
+absl::Status PlanBinder::BindNew(int index, BoundPlan* b) {
+  const ExecutablePlan& plan = program_.plans()[index];
   const fb::PlanT& p = *plan.plan;
   for (int s : plan.symbols) b->key.push_back(signature_.symbols()[s]);
-  b->values.Resize(bundle_.exprs.size());
-  EvaluateExprs(bundle_.exprs, plan.exprs, signature_.symbols(), signature_.symbol_known(), &b->values);
+  b->values.Resize(program_.bundle().exprs.size());
+  EvaluateExprs(program_.bundle().exprs, plan.exprs, signature_.symbols(), signature_.symbol_known(), &b->values);
   const auto known = [&](int e) { return b->values.known[e] != 0; };
 
   // Slots.
@@ -115,7 +116,7 @@ absl::Status Executor::BindNew(int index, BoundPlan* b) {
       b->call_slots.push_back(static_cast<int>(s));
     }
     if (plan.memory.slot_late[s]) continue;
-    if (slot.kind == fb::SlotKind::StateStorage) b->slot_bytes[s] = bundle_.storages[slot.index]->bytes;
+    if (slot.kind == fb::SlotKind::StateStorage) b->slot_bytes[s] = program_.bundle().storages[slot.index]->bytes;
     if (slot.kind != fb::SlotKind::Arena && slot.kind != fb::SlotKind::Fresh) continue;
     const int64_t bytes = b->values.value[slot.bytes];
     if (!known(slot.bytes) || bytes < 0 || bytes > int64_t{1} << 46) {
@@ -186,14 +187,14 @@ absl::Status Executor::BindNew(int index, BoundPlan* b) {
         SMELT_RETURN_IF_ERROR(BindLibraryCall(plan, *step.step.AsLibraryCall(), number, b));
         continue;
       }
-      if (step.step.type == fb::StepUnion::Random && !memory_->on_host) {
+      if (step.step.type == fb::StepUnion::Random && !on_host_) {
         BindRandom(plan, *step.step.AsRandom(), number, b);
         continue;
       }
       if (step.step.type != fb::StepUnion::Launch) continue;
       const fb::LaunchT& l = *step.step.AsLaunch();
       BoundPlan::Launch& launch = b->launches[number];
-      launch.entry = program_->kernel(l.kernel);
+      launch.entry = program_.kernel(l.kernel);
       launch.first_word = static_cast<int>(b->words.size());
       launch.num_words = static_cast<int>(l.words.size());
       launch.sequential = l.sequential;
@@ -235,8 +236,8 @@ absl::Status Executor::BindNew(int index, BoundPlan* b) {
   return absl::OkStatus();
 }
 
-absl::Status Executor::BindLibraryCall(const ExecutablePlan& plan, const fb::LibraryCallT& call, int step,
-                                       BoundPlan* b) {
+absl::Status PlanBinder::BindLibraryCall(const ExecutablePlan& plan, const fb::LibraryCallT& call, int step,
+                                         BoundPlan* b) {
   for (const auto* list : {&call.inputs, &call.outputs}) {
     for (int v : *list) {
       if (v >= 0 && b->views[v].state != BoundView::kGood) return absl::OkStatus();
@@ -245,23 +246,23 @@ absl::Status Executor::BindLibraryCall(const ExecutablePlan& plan, const fb::Lib
   for (int e : call.ints) {
     if (b->values.known[e] == 0) return absl::OkStatus();
   }
-  SMELT_ASSIGN_OR_RETURN(LibraryRequest request, program_->RequestOf(plan, call, b->values));
+  SMELT_ASSIGN_OR_RETURN(LibraryRequest request, program_.RequestOf(plan, call, b->values));
   // A branch that these sizes do not take may be impossible with them. So an error is for the step itself.
-  if (!memory_->on_host) {
-    auto op = DeviceLibrary(program_->image()).Prepare(request);
+  if (!on_host_) {
+    auto op = DeviceLibrary(program_.image()).Prepare(request);
     const bool has_kernel = !op.ok() || (*op)->has_kernel();
     if (op.ok()) b->device_ops[step] = *std::move(op);
     if (has_kernel) return absl::OkStatus();
   }
-  auto op = program_->library().Prepare(request);
+  auto op = program_.library().Prepare(request);
   if (op.ok()) b->library_ops[step] = *std::move(op);
   return absl::OkStatus();
 }
 
-void Executor::BindRandom(const ExecutablePlan& plan, const fb::RandomT& r, int step, BoundPlan* b) {
+void PlanBinder::BindRandom(const ExecutablePlan& plan, const fb::RandomT& r, int step, BoundPlan* b) {
   const BoundView& out = b->views[r.out];
   if (r.probabilities >= 0 || out.state != BoundView::kGood) return;
-  auto op = DeviceLibrary(program_->image())
+  auto op = DeviceLibrary(program_.image())
                 .PrepareFill(r.kind, static_cast<DType>(plan.plan->views[r.out]->dtype),
                              absl::Span<const int64_t>(out.strides, out.rank),
                              absl::Span<const int64_t>(out.sizes, out.rank));
@@ -269,7 +270,7 @@ void Executor::BindRandom(const ExecutablePlan& plan, const fb::RandomT& r, int 
 }
 
 // The prologue's checks that need no address. The first one that fails refuses every call with these sizes.
-void Executor::CheckSizesOnly(const ExecutablePlan& plan, BoundPlan* b) {
+void PlanBinder::CheckSizesOnly(const ExecutablePlan& plan, BoundPlan* b) {
   const auto& checks = plan.plan->prologue_checks;
   for (size_t i = 0; i < checks.size(); ++i) {
     const fb::CheckT& c = *checks[i];

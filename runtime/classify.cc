@@ -1,10 +1,10 @@
-// Finds which arguments share memory in a call, and which plan is right for it.
+#include "smelt/runtime/classify.h"
+
 #include <algorithm>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
-#include "smelt/runtime/executor.h"
 
 namespace smelt {
 namespace {
@@ -25,12 +25,13 @@ bool TakesOtherStrides(const ExecutablePlan& p) {
 
 }  // namespace
 
-bool Executor::PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> args, std::string* why) const {
+bool CallClassifier::PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> args, std::string* why) const {
   // The plan is right for every pattern, unless the bundle was asked to refuse them.
-  const bool any_order = plan.plan->variant == fb::VariantKind::EagerOrder && bundle_.refused_patterns.empty();
+  const bool any_order =
+      plan.plan->variant == fb::VariantKind::EagerOrder && program_.bundle().refused_patterns.empty();
   if (any_order) return true;
   const auto refuse = [&](int a, int b, absl::string_view what) {
-    *why = absl::StrCat("arguments \"", ArgName(a), "\" and \"", ArgName(b), "\" ", what);
+    *why = absl::StrCat("arguments \"", program_.args()[a].path, "\" and \"", program_.args()[b].path, "\" ", what);
     return false;
   };
   // The memory behind an argument would be taken for new memory.
@@ -40,7 +41,7 @@ bool Executor::PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> a
     const int arg = plan.outer_of_inner[m.arg];
     const Tensor& t = args[arg].tensor();
     if (t.offset() == 0 && t.geometry().Span().second * ItemSize(t.dtype()) == t.storage()->bytes()) continue;
-    *why = absl::StrCat("argument \"", ArgName(arg), "\" is resized, and its storage holds more than it");
+    *why = absl::StrCat("argument \"", program_.args()[arg].path, "\" is resized, and its storage holds more than it");
     return false;
   }
   if (plan.identifies) {
@@ -87,14 +88,13 @@ bool Executor::PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> a
   const auto changes_together = [&](int arg) {
     const Tensor& t = args[arg].tensor();
     const auto same = [&](const Tensor& state) { return t.IsSame(state); };
-    return plan.writes_geometry[arg]
-               ? std::any_of(memory_->states.tensors().begin(), memory_->states.tensors().end(), same)
-               : std::any_of(plan.changed_states.begin(), plan.changed_states.end(),
-                             [&](int k) { return same(memory_->states.tensors()[k]); });
+    return plan.writes_geometry[arg] ? std::any_of(states_.tensors().begin(), states_.tensors().end(), same)
+                                     : std::any_of(plan.changed_states.begin(), plan.changed_states.end(),
+                                                   [&](int k) { return same(states_.tensors()[k]); });
   };
   for (const ArgumentSharing::WithState& s : sharing_.with_states()) {
     if (!plan.writes_data[s.arg] && !plan.writes_state[s.storage] && !changes_together(s.arg)) continue;
-    *why = absl::StrCat("argument \"", ArgName(s.arg), "\" shares memory with the model's own state");
+    *why = absl::StrCat("argument \"", program_.args()[s.arg].path, "\" shares memory with the model's own state");
     return false;
   }
   for (const std::vector<int>& members : plan.one_storage) {
@@ -107,10 +107,10 @@ bool Executor::PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> a
   return true;
 }
 
-bool Executor::GuardsHold(int plan, const fb::GuardT** failed) {
-  const ExecutablePlan& p = program_->plans()[plan];
+bool CallClassifier::GuardsHold(int plan, const fb::GuardT** failed) {
+  const ExecutablePlan& p = program_.plans()[plan];
   if (p.plan->guards.empty()) return true;
-  absl::StatusOr<BoundPlan*> b = Bind(plan);
+  absl::StatusOr<BoundPlan*> b = binder_.Bind(plan);
   for (const auto& g : p.plan->guards) {
     if (b.ok() && (*b)->values.known[g->expr] && (*b)->values.value[g->expr] != 0) continue;
     *failed = g.get();
@@ -119,13 +119,13 @@ bool Executor::GuardsHold(int plan, const fb::GuardT** failed) {
   return true;
 }
 
-absl::StatusOr<int> Executor::ChoosePlan(absl::Span<const Datum> args) {
-  sharing_.Find(args, signature_.extents(), memory_->states);
+absl::StatusOr<int> CallClassifier::ChoosePlan(absl::Span<const Datum> args) {
+  sharing_.Find(args, signature_.extents(), states_);
   std::string pattern;
   absl::Status strides;
   const fb::GuardT* guard = nullptr;
-  absl::Status states = memory_->states.CheckGeometry();
-  const auto& plans = program_->plans();
+  absl::Status states = states_.CheckGeometry();
+  const auto& plans = program_.plans();
   const bool some_take_other_strides = std::any_of(plans.begin(), plans.end(), TakesOtherStrides);
   // The first plan that fits if arguments are copied. One that takes their own strides is faster.
   std::optional<size_t> fits;
@@ -133,10 +133,8 @@ absl::StatusOr<int> Executor::ChoosePlan(absl::Span<const Datum> args) {
     const ExecutablePlan& p = plans[i];
     const bool takes_other_strides = TakesOtherStrides(p);
     if (fits && !takes_other_strides) continue;
-    if (p.plan->eager == nullptr && (memory_->states.geometry_changed() || !memory_->states.PlacesFit(p, &states)))
-      continue;
-    if (p.plan->eager != nullptr && memory_->states.geometry_changed() && !memory_->states.SizesFit(*p.plan->eager))
-      continue;
+    if (p.plan->eager == nullptr && (states_.geometry_changed() || !states_.PlacesFit(p, &states))) continue;
+    if (p.plan->eager != nullptr && states_.geometry_changed() && !states_.SizesFit(*p.plan->eager)) continue;
     strides_.Begin();
     if (!PatternFits(p, args, &pattern)) continue;
     if (p.plan->needs_exported_strides || takes_other_strides) {
@@ -164,10 +162,10 @@ absl::StatusOr<int> Executor::ChoosePlan(absl::Span<const Datum> args) {
   }
   if (!strides.ok()) return strides;
   if (!states.ok()) return states;
-  if (program_->plans().empty()) return absl::FailedPreconditionError("the bundle holds no plan");
-  return absl::FailedPreconditionError(
-      absl::StrCat(pattern, ", and the bundle has no plan for that",
-                   bundle_.refused_patterns.empty() ? "" : absl::StrCat(": ", bundle_.refused_patterns)));
+  if (program_.plans().empty()) return absl::FailedPreconditionError("the bundle holds no plan");
+  return absl::FailedPreconditionError(absl::StrCat(
+      pattern, ", and the bundle has no plan for that",
+      program_.bundle().refused_patterns.empty() ? "" : absl::StrCat(": ", program_.bundle().refused_patterns)));
 }
 
 }  // namespace smelt

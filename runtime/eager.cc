@@ -17,6 +17,7 @@
 #include "smelt/runtime/eager_custom.h"
 #include "smelt/runtime/eager_python.h"
 #include "smelt/runtime/eager_views.h"
+#include "smelt/runtime/kernel_reports.h"
 
 namespace smelt {
 namespace {
@@ -64,12 +65,13 @@ std::optional<PythonValue> ConstantOf(const fb::EagerInstrT& i) {
 
 }  // namespace
 
-EagerRun::EagerRun(Executor& e, const fb::EagerProgramT& program, EagerCalls& calls)
-    : e_(e),
+EagerRun::EagerRun(BoundCall& call, ThreadPool* pool, int width, const fb::EagerProgramT& program, EagerCalls& calls,
+                   CallStats& stats)
+    : call_(call),
       p_(program),
       values_(program.num_values),
-      memory_(e.memory_->states.ForEagerOrder(), e.pool_, e.width_),
-      computer_(values_, memory_, calls, e.stats_) {}
+      memory_(call.memory.states.ForEagerOrder(), pool, width),
+      computer_(values_, memory_, calls, stats) {}
 
 absl::Status EagerRun::Run(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
   SMELT_RETURN_IF_ERROR(BindInputs(args));
@@ -89,14 +91,15 @@ absl::Status EagerRun::BindInputs(absl::Span<const Datum> args) {
     if (HasTooManyElements(args[i].tensor()))
       return absl::ResourceExhaustedError(absl::StrCat("argument ", i, " has too many elements"));
   }
-  for (size_t i = 0; i < e_.memory_->states.tensors().size(); ++i) {
-    if (p_.states[i] >= 0) values_[p_.states[i]] = PythonValue(e_.memory_->states.tensors()[i]);
-    if (e_.memory_->states.geometry_changed()) memory_.AddVisible(e_.memory_->states.tensors()[i].storage());
+  for (size_t i = 0; i < call_.memory.states.tensors().size(); ++i) {
+    if (p_.states[i] >= 0) values_[p_.states[i]] = PythonValue(call_.memory.states.tensors()[i]);
+    if (call_.memory.states.geometry_changed()) memory_.AddVisible(call_.memory.states.tensors()[i].storage());
   }
-  for (const auto& storage : e_.memory_->states.storages()) memory_.AddVisible(storage);
+  for (const auto& storage : call_.memory.states.storages()) memory_.AddVisible(storage);
   for (const auto& t : p_.tensors) {
     const Geometry g = Geometry::Contiguous(t->sizes);
-    values_[t->value] = PythonValue(Tensor(e_.memory_->states.storages()[t->storage], static_cast<DType>(t->dtype), g));
+    values_[t->value] =
+        PythonValue(Tensor(call_.memory.states.storages()[t->storage], static_cast<DType>(t->dtype), g));
   }
   return absl::OkStatus();
 }
@@ -118,7 +121,7 @@ absl::Status EagerRun::Finish(std::vector<Datum>* outputs) {
     memory_.CopyElements(to, v.tensor());
   }
   // On a device, after the storages have moved back to it.
-  return e_.memory_->on_host ? e_.AdoptChangedStates() : absl::OkStatus();
+  return call_.memory.on_host ? call_.memory.states.AdoptChanged() : absl::OkStatus();
 }
 
 absl::Status EagerRun::RunBlock(int index) {
@@ -137,7 +140,7 @@ absl::Status EagerRun::RunInstruction(const fb::EagerInstrT& i) {
   using K = fb::EagerKind;
   switch (i.kind) {
     case K::Size: {
-      SMELT_ASSIGN_OR_RETURN(const int64_t v, e_.ExprValue(i.expr));
+      SMELT_ASSIGN_OR_RETURN(const int64_t v, call_.ExprValue(i.expr));
       values_.SetOutput(i, 0, PythonValue(v));
       return absl::OkStatus();
     }
@@ -266,13 +269,13 @@ absl::Status EagerRun::ComputeNumber(const fb::EagerInstrT& i) {
 
 absl::Status EagerRun::SetSymbol(int symbol, const PythonValue& v) {
   SMELT_ASSIGN_OR_RETURN(const int64_t value, v.AsInt());
-  return e_.SetSymbolFromData(symbol, value);
+  return call_.SetSymbolFromData(symbol, value);
 }
 
 absl::Status EagerRun::Custom(const fb::EagerInstrT& i) {
-  e_.memory_->in_operator = true;
-  absl::Cleanup done = [&] { e_.memory_->in_operator = false; };
-  return RunCustomOperator(i, *e_.program_, e_.bound_->values, memory_, values_);
+  call_.memory.in_operator = true;
+  absl::Cleanup done = [&] { call_.memory.in_operator = false; };
+  return RunCustomOperator(i, call_.program, call_.bound->values, memory_, values_);
 }
 
 absl::Status EagerRun::Resize(const fb::EagerInstrT& i) {
@@ -317,22 +320,6 @@ absl::Status EagerRun::SetStorage(const fb::EagerInstrT& i) {
   self.SetStorage(source.storage());
   self.SetGeometry(std::move(g));
   return absl::OkStatus();
-}
-
-absl::Status Executor::AdoptChangedStates() {
-  memory_->states.NoteChangedGeometry();
-  return memory_->states.geometry_changed() ? memory_->states.AdoptReplaced() : absl::OkStatus();
-}
-
-absl::Status Executor::RunEager(int plan, absl::Span<const Datum> args, std::vector<Datum>* outputs) {
-  if (eager_calls_[plan] == nullptr) {
-    InstanceOptions options;
-    options.threads = width_;
-    options.guard = guard_;
-    eager_calls_[plan] =
-        std::make_unique<EagerCalls>(program_->eager_calls(plan), *plan_->plan->eager, options, random_);
-  }
-  return EagerRun(*this, *plan_->plan->eager, *eager_calls_[plan]).Run(args, outputs);
 }
 
 }  // namespace smelt

@@ -12,11 +12,13 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "smelt/runtime/bound_call.h"
 #include "smelt/runtime/eager_calls.h"
 #include "smelt/runtime/eager_compute.h"
 #include "smelt/runtime/eager_memory.h"
 #include "smelt/runtime/eager_value.h"
-#include "smelt/runtime/executor.h"
+#include "smelt/runtime/program.h"
+#include "smelt/runtime/thread_pool.h"
 
 namespace smelt {
 
@@ -24,7 +26,8 @@ namespace smelt {
 class EagerRun {
  public:
   // `calls` are the kernels of the program.
-  EagerRun(Executor& e, const fb::EagerProgramT& program, EagerCalls& calls);
+  EagerRun(BoundCall& call, ThreadPool* pool, int width, const fb::EagerProgramT& program, EagerCalls& calls,
+           CallStats& stats);
 
   // If it fails, nothing that the caller sees has changed.
   absl::Status Run(absl::Span<const Datum> args, std::vector<Datum>* outputs);
@@ -48,7 +51,7 @@ class EagerRun {
   absl::Status SetStorage(const fb::EagerInstrT& i);
   absl::Status Custom(const fb::EagerInstrT& i);
 
-  Executor& e_;
+  BoundCall& call_;
   const fb::EagerProgramT& p_;
   EagerValues values_;
   EagerMemory memory_;

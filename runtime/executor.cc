@@ -4,6 +4,11 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -13,8 +18,11 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/guarded_storage.h"
 #include "smelt/core/tensor/region.h"
-#include "smelt/runtime/cpu.h"
+#include "smelt/runtime/device/relocation.h"
+#include "smelt/runtime/device_call.h"
+#include "smelt/runtime/eager.h"
 #include "smelt/runtime/eager_calls.h"
+#include "smelt/runtime/kernel_reports.h"
 
 namespace smelt {
 namespace {
@@ -39,14 +47,6 @@ int WidthOf(const InstanceOptions& options, const ProgramOptions& program, const
 }
 
 }  // namespace
-
-Register Register::Float(double v) {
-  Register r;
-  r.d = v;
-  r.i = v >= -9.2233720368547758e18 && v < 9.2233720368547758e18 ? static_cast<int64_t>(v) : INT64_MIN;
-  r.is_float = true;
-  return r;
-}
 
 absl::StatusOr<std::unique_ptr<Instance>> Instance::Create(std::shared_ptr<const Program> program,
                                                            const InstanceOptions& options) {
@@ -74,12 +74,12 @@ Executor::Executor(std::shared_ptr<const Executable> program, const InstanceOpti
       random_(random != nullptr ? random : &memory_->generator),
       guard_(options.guard),
       signature_(*program_),
-      sharing_(*program_),
       strides_(*program_, memory_->device),
-      written_(*program_, memory_->device) {
-  status_[1] = CpuHints();
-  bound_plans_.resize(program_->plans().size());
-  if (options.time_steps) step_times_.resize(program_->plans().size());
+      written_(*program_, memory_->device),
+      binder_(*program_, signature_, memory_->on_host, width_),
+      classifier_(*program_, signature_, memory_->states, strides_, binder_),
+      call_(*program_, signature_, *memory_),
+      runner_(call_, {pool_, width_, &binder_, &written_, random_, &stats_}, options.time_steps) {
   eager_calls_.resize(program_->plans().size());
   for (const auto& method : program_->methods()) methods_.push_back(std::make_unique<Executor>(method, options, *this));
 }
@@ -144,29 +144,29 @@ absl::Status Executor::Call(absl::Span<const Datum> args, std::vector<Datum>* ou
         absl::StrCat("the model has ", bundle_.outputs.size(), " outputs, memory for ", outputs->size(), " was given"));
   }
   stats_ = CallStats();
-  device_status_.is_open = device_status_.reports = device_status_.is_checked = false;
-  device_status_.end = nullptr;
-  args_ = args;
+  call_.device.is_open = call_.device.reports = call_.device.is_checked = false;
+  call_.device.end = nullptr;
+  call_.args = args;
   SMELT_RETURN_IF_ERROR(signature_.Read(args, memory_->states));
-  SMELT_ASSIGN_OR_RETURN(const int index, ChoosePlan(args));
-  plan_ = &program_->plans()[index];
-  SMELT_ASSIGN_OR_RETURN(bound_, Bind(index));
-  if (!bound_->refusal.ok()) return bound_->refusal;
-  stats_.variant = static_cast<AliasVariant>(plan_->plan->variant);
-  stats_.arena_bytes = bound_->arena_bytes;
+  SMELT_ASSIGN_OR_RETURN(const int index, classifier_.ChoosePlan(args));
+  call_.plan = &program_->plans()[index];
+  SMELT_ASSIGN_OR_RETURN(call_.bound, binder_.Bind(index));
+  if (!call_.bound->refusal.ok()) return call_.bound->refusal;
+  stats_.variant = static_cast<AliasVariant>(call_.plan->plan->variant);
+  stats_.arena_bytes = call_.bound->arena_bytes;
   absl::Cleanup release = [this] { Release(); };
   written_.Begin();
   absl::Status status;
-  if (plan_->plan->eager != nullptr) {
-    for (int e : plan_->late_exprs) bound_->values.known[e] = 0;
+  if (call_.plan->plan->eager != nullptr) {
+    for (int e : call_.plan->late_exprs) call_.bound->values.known[e] = 0;
     status = memory_->on_host ? RunEager(index, args, outputs) : RunEagerOnHost(index, args, outputs);
   } else {
-    device_status_.checks_indices = !memory_->on_host && !ChangesHandles() && HasIndexChecks();
+    call_.device.checks_indices = !memory_->on_host && !ChangesHandles() && HasIndexChecks();
     const absl::Cleanup end = [this] { memory_->device->EndCall(); };
-    SMELT_RETURN_IF_ERROR(memory_->device->BeginCall(&bound_->graphs));
+    SMELT_RETURN_IF_ERROR(memory_->device->BeginCall(&call_.bound->graphs));
     status = CatchOutOfMemory([&] {
-      SMELT_ASSIGN_OR_RETURN(args_, strides_.InExportedStrides(args, signature_));
-      return SetAddresses(args_, outputs);
+      SMELT_ASSIGN_OR_RETURN(call_.args, strides_.InExportedStrides(args, signature_));
+      return SetAddresses(call_.args, outputs);
     });
     // Nothing has been done yet. An answer that depends on the order of elements belongs to the eager-order plan.
     if (absl::IsAborted(status)) {
@@ -177,7 +177,7 @@ absl::Status Executor::Call(absl::Span<const Datum> args, std::vector<Datum>* ou
     const uint64_t drawn = random_->next;
     if (memory_->on_host) {
       status = CatchOutOfMemory([&] {
-        SMELT_RETURN_IF_ERROR(RunBlock(0));
+        SMELT_RETURN_IF_ERROR(runner_.RunBlock(0));
         return Finish(args, outputs);
       });
     } else {
@@ -185,7 +185,7 @@ absl::Status Executor::Call(absl::Span<const Datum> args, std::vector<Datum>* ou
       memory_->device->EndCall();
     }
     // The data, or the place of the written memory, have shown it.
-    if (absl::IsAborted(status) && (!written_.written() || written_.can_put_back(device_status_.is_checked))) {
+    if (absl::IsAborted(status) && (!written_.written() || written_.can_put_back(call_.device.is_checked))) {
       if (absl::Status s = written_.PutBack(); !s.ok()) return written_.WithNames(s, index);
       random_->next = drawn;
       return RunEagerInstead(args, outputs, status);
@@ -193,7 +193,7 @@ absl::Status Executor::Call(absl::Span<const Datum> args, std::vector<Datum>* ou
     if (absl::IsAborted(status)) status = absl::UnimplementedError(status.message());
   }
   if (status.ok() || !written_.written()) return status;
-  if (written_.can_put_back(device_status_.is_checked) && written_.PutBack().ok()) return status;
+  if (written_.can_put_back(call_.device.is_checked) && written_.PutBack().ok()) return status;
   return written_.WithNames(status, index);
 }
 
@@ -202,13 +202,13 @@ absl::Status Executor::RunEagerInstead(absl::Span<const Datum> args, std::vector
   std::string pattern;
   for (size_t i = 0; i < program_->plans().size(); ++i) {
     const ExecutablePlan& p = program_->plans()[i];
-    if (p.plan->eager == nullptr || !PatternFits(p, args, &pattern)) continue;
-    plan_ = &p;
-    SMELT_ASSIGN_OR_RETURN(bound_, Bind(static_cast<int>(i)));
-    if (!bound_->refusal.ok()) return bound_->refusal;
+    if (p.plan->eager == nullptr || !classifier_.PatternFits(p, args, &pattern)) continue;
+    call_.plan = &p;
+    SMELT_ASSIGN_OR_RETURN(call_.bound, binder_.Bind(static_cast<int>(i)));
+    if (!call_.bound->refusal.ok()) return call_.bound->refusal;
     stats_.variant = static_cast<AliasVariant>(p.plan->variant);
-    stats_.arena_bytes = bound_->arena_bytes;
-    for (int e : p.late_exprs) bound_->values.known[e] = 0;
+    stats_.arena_bytes = call_.bound->arena_bytes;
+    for (int e : p.late_exprs) call_.bound->values.known[e] = 0;
     const int eager = static_cast<int>(i);
     return memory_->on_host ? RunEager(eager, args, outputs) : RunEagerOnHost(eager, args, outputs);
   }
@@ -216,29 +216,22 @@ absl::Status Executor::RunEagerInstead(absl::Span<const Datum> args, std::vector
 }
 
 void Executor::Release() {
-  for (auto& s : slots_.storage) s.reset();
-  args_ = {};
+  for (auto& s : call_.slots.storage) s.reset();
+  call_.args = {};
   strides_.Release();
 }
 
-std::string Executor::SlotName(int slot) const {
-  const fb::SlotT& s = *plan_->plan->slots[slot];
-  if (s.kind == fb::SlotKind::ArgStorage)
-    return absl::StrCat("argument \"", ArgName(plan_->outer_of_inner[s.index]), "\"");
-  return absl::StrCat("slot ", slot);
-}
-
 absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
-  const fb::PlanT& p = *plan_->plan;
-  BoundPlan& b = *bound_;
+  const fb::PlanT& p = *call_.plan->plan;
+  BoundPlan& b = *call_.bound;
   const size_t num_slots = p.slots.size();
-  slots_.base.assign(num_slots, nullptr);
-  slots_.origin.assign(num_slots, 0);
-  slots_.storage.resize(num_slots);
-  slots_.adopted.assign(outputs->size(), 0);
+  call_.slots.base.assign(num_slots, nullptr);
+  call_.slots.origin.assign(num_slots, 0);
+  call_.slots.storage.resize(num_slots);
+  call_.slots.adopted.assign(outputs->size(), 0);
   SMELT_RETURN_IF_ERROR(memory_->arena.Reserve(p, b.slot_bytes, b.arena_bytes));
   // Numbers from the data of the last call are not known in this one.
-  for (int e : plan_->late_exprs) b.values.known[e] = 0;
+  for (int e : call_.plan->late_exprs) b.values.known[e] = 0;
 
   // Finds where the arguments are, and checks that everything that the plan touches lies in them.
   const auto grown = [&](int inner) -> int64_t {
@@ -253,29 +246,29 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
   for (int s : b.call_slots) {
     const fb::SlotT& slot = *p.slots[s];
     if (slot.kind != fb::SlotKind::ArgStorage) continue;
-    const Tensor& t = args[plan_->outer_of_inner[slot.index]].tensor();
-    slots_.storage[s] = t.storage();
-    slots_.origin[s] = slot.whole_storage ? 0 : t.offset() * ItemSize(t.dtype());
+    const Tensor& t = args[call_.plan->outer_of_inner[slot.index]].tensor();
+    call_.slots.storage[s] = t.storage();
+    call_.slots.origin[s] = slot.whole_storage ? 0 : t.offset() * ItemSize(t.dtype());
     int64_t bytes = t.storage()->bytes();
     if (const int64_t more = grown(slot.index); more > bytes) {
       bytes = more;
       resizes = true;
     }
-    if (b.low[s] != b.high[s] && (b.low[s] < -slots_.origin[s] || b.high[s] > bytes - slots_.origin[s])) {
+    if (b.low[s] != b.high[s] && (b.low[s] < -call_.slots.origin[s] || b.high[s] > bytes - call_.slots.origin[s])) {
       return absl::FailedPreconditionError(
-          absl::StrCat(SlotName(s), ": the model reaches bytes ", b.low[s] + slots_.origin[s], " to ",
-                       b.high[s] + slots_.origin[s], " of its storage, which has ", bytes));
+          absl::StrCat(call_.SlotName(s), ": the model reaches bytes ", b.low[s] + call_.slots.origin[s], " to ",
+                       b.high[s] + call_.slots.origin[s], " of its storage, which has ", bytes));
     }
-    slots_.base[s] = t.storage()->address() + slots_.origin[s];
+    call_.slots.base[s] = t.storage()->address() + call_.slots.origin[s];
   }
   for (size_t s = 0; s < num_slots; ++s) {
     const fb::SlotT& slot = *p.slots[s];
     if (slot.kind == fb::SlotKind::StateStorage) {
-      SMELT_ASSIGN_OR_RETURN(slots_.base[s], memory_->states.PlaceOf(slot.index, b.low[s], b.high[s]));
-      slots_.origin[s] = memory_->states.place(slot.index).shift;
+      SMELT_ASSIGN_OR_RETURN(call_.slots.base[s], memory_->states.PlaceOf(slot.index, b.low[s], b.high[s]));
+      call_.slots.origin[s] = memory_->states.place(slot.index).shift;
     }
     if (slot.kind == fb::SlotKind::Arena) {
-      slots_.base[s] = memory_->arena.AddressOf(static_cast<int>(s), b.values.value[slot.offset]);
+      call_.slots.base[s] = memory_->arena.AddressOf(static_cast<int>(s), b.values.value[slot.offset]);
     }
   }
   SMELT_RETURN_IF_ERROR(CheckCall());
@@ -295,7 +288,7 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
           absl::StrCat("output ", k, ": the memory given for it is no tensor in its bounds"));
     }
     const BoundView& v = b.views[o.view];
-    if (plan_->memory.view_late[o.view]) continue;
+    if (call_.plan->memory.view_late[o.view]) continue;
     const fb::ViewT& view = *p.views[o.view];
     if (static_cast<uint8_t>(t.dtype()) != view.dtype || t.rank() != v.rank ||
         !std::equal(v.sizes, v.sizes + v.rank, t.sizes().begin())) {
@@ -306,17 +299,17 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
     }
   }
   for (int s : b.call_slots) {
-    if (p.slots[s]->kind != fb::SlotKind::Fresh || plan_->memory.slot_late[s]) continue;
-    const int output = plan_->memory.output_of_slot[s];
+    if (p.slots[s]->kind != fb::SlotKind::Fresh || call_.plan->memory.slot_late[s]) continue;
+    const int output = call_.plan->memory.output_of_slot[s];
     if (output >= 0 && (*outputs)[output].IsTensor() && Adopt(output, (*outputs)[output].tensor(), args)) continue;
-    SMELT_RETURN_IF_ERROR(Allocate(s));
+    SMELT_RETURN_IF_ERROR(call_.Allocate(s));
   }
-  registers_.assign(p.num_registers, Register());
+  call_.registers.assign(p.num_registers, Register());
   // From here on only the data, or a storage that cannot grow, can refuse the call. Then the storages that have grown
   // shrink again.
   std::vector<std::pair<Storage*, int64_t>> grown_from;
-  if (resizes || !plan_->grown_states.empty()) {
-    size_t most = plan_->grown_states.size();
+  if (resizes || !call_.plan->grown_states.empty()) {
+    size_t most = call_.plan->grown_states.size();
     if (p.convention->mutated != nullptr) most += p.convention->mutated->inputs.size();
     grown_from.reserve(most);
   }
@@ -330,7 +323,7 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
     for (const auto& [other, had] : grown_from) other->Resize(had).IgnoreError();  // shrinking cannot fail
     return s;
   };
-  for (const ExecutablePlan::GrownState& g : plan_->grown_states) {
+  for (const ExecutablePlan::GrownState& g : call_.plan->grown_states) {
     const int64_t bytes = b.values.value[g.final_bytes];
     Storage& storage = *memory_->states.storages()[g.storage];
     if (bytes <= storage.bytes()) continue;
@@ -338,31 +331,31 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
     SMELT_RETURN_IF_ERROR(grow(storage, bytes));
     for (size_t s = 0; s < num_slots; ++s) {
       if (p.slots[s]->kind == fb::SlotKind::StateStorage && p.slots[s]->index == g.storage)
-        slots_.base[s] = storage.address();
+        call_.slots.base[s] = storage.address();
     }
   }
   if (resizes) {
     for (const auto& m : p.convention->mutated->inputs) {
       if (m->is_state || !(m->flags & static_cast<int>(fb::MutationKind::Resized))) continue;
-      const Tensor& t = args[plan_->outer_of_inner[m->arg]].tensor();
+      const Tensor& t = args[call_.plan->outer_of_inner[m->arg]].tensor();
       SMELT_RETURN_IF_ERROR(grow(*t.storage(), b.values.value[m->final_bytes]));
     }
     for (int s : b.call_slots) {
       if (p.slots[s]->kind == fb::SlotKind::ArgStorage)
-        slots_.base[s] = slots_.storage[s]->address() + slots_.origin[s];
+        call_.slots.base[s] = call_.slots.storage[s]->address() + call_.slots.origin[s];
     }
   }
 
   // Writes the addresses into the words.
   const auto patch = [&](int s) {
-    if (b.patched[s] == slots_.base[s]) return;
+    if (b.patched[s] == call_.slots.base[s]) return;
     for (const BoundPlan::Patch& w : b.patches[s]) {
-      b.words[w.word] = static_cast<int64_t>(reinterpret_cast<uintptr_t>(slots_.base[s])) + w.offset;
+      b.words[w.word] = static_cast<int64_t>(reinterpret_cast<uintptr_t>(call_.slots.base[s])) + w.offset;
     }
-    b.patched[s] = slots_.base[s];
+    b.patched[s] = call_.slots.base[s];
   };
   for (int s : b.call_slots) {
-    if (!plan_->memory.slot_late[s]) patch(s);
+    if (!call_.plan->memory.slot_late[s]) patch(s);
   }
   // Both only increase.
   if (const uint64_t now = memory_->arena.generation() + memory_->states.generation();
@@ -386,22 +379,22 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
 }
 
 absl::Status Executor::CheckCall() {
-  if (bound_->bad_view >= 0) SMELT_RETURN_IF_ERROR(UseView(bound_->bad_view));
-  for (int i : bound_->call_checks) {
-    const fb::CheckT& c = *plan_->plan->prologue_checks[i];
-    if (device_status_.checks_indices && IsIndexCheck(c)) continue;
-    SMELT_RETURN_IF_ERROR(StateError(RunCheck(c), c.source));
+  if (call_.bound->bad_view >= 0) SMELT_RETURN_IF_ERROR(call_.UseView(call_.bound->bad_view));
+  for (int i : call_.bound->call_checks) {
+    const fb::CheckT& c = *call_.plan->plan->prologue_checks[i];
+    if (call_.device.checks_indices && IsIndexCheck(c)) continue;
+    SMELT_RETURN_IF_ERROR(StateError(runner_.RunCheck(c), c.source));
   }
   return absl::OkStatus();
 }
 
 bool Executor::Adopt(int output, const Tensor& t, absl::Span<const Datum> args) {
-  const fb::OutputRefT& o = *plan_->plan->convention->outputs->outputs[output];
-  if (plan_->memory.view_late[o.view]) return false;
-  const BoundView& v = bound_->views[o.view];
+  const fb::OutputRefT& o = *call_.plan->plan->convention->outputs->outputs[output];
+  if (call_.plan->memory.view_late[o.view]) return false;
+  const BoundView& v = call_.bound->views[o.view];
   if (v.state != BoundView::kGood) return false;
   if (o.kind != fb::OutputKind::Fresh && !(o.kind == fb::OutputKind::AliasOfIntermediate && IsDense(v))) return false;
-  const fb::ViewT& view = *plan_->plan->views[o.view];
+  const fb::ViewT& view = *call_.plan->plan->views[o.view];
   if (static_cast<uint8_t>(t.dtype()) != view.dtype || t.rank() != v.rank) return false;
   for (int d = 0; d < v.rank; ++d) {
     if (t.sizes()[d] != v.sizes[d] || (v.sizes[d] > 1 && t.strides()[d] != v.strides[d])) return false;
@@ -409,7 +402,7 @@ bool Executor::Adopt(int output, const Tensor& t, absl::Span<const Datum> args) 
   // The whole slot must fit around the tensor: the plan may use the gaps.
   const int64_t item = ItemSize(t.dtype());
   const int64_t at = (t.offset() - v.offset) * item;
-  const int64_t bytes = bound_->slot_bytes[view.slot];
+  const int64_t bytes = call_.bound->slot_bytes[view.slot];
   if (at < 0 || bytes > t.storage()->bytes() - at || bytes != v.elements * item) return false;
   const uintptr_t low = reinterpret_cast<uintptr_t>(t.storage()->address() + at),
                   high = low + static_cast<uintptr_t>(bytes);
@@ -420,44 +413,14 @@ bool Executor::Adopt(int output, const Tensor& t, absl::Span<const Datum> args) 
     const uintptr_t from = reinterpret_cast<uintptr_t>(s->address());
     if (from < high && low < from + static_cast<uintptr_t>(s->bytes())) return false;
   }
-  for (const auto& s : slots_.storage) {  // of another result given by the caller
+  for (const auto& s : call_.slots.storage) {  // of another result given by the caller
     if (s != nullptr && s == t.storage()) return false;
   }
-  slots_.base[view.slot] = t.storage()->address() + at;
-  slots_.origin[view.slot] = at;
-  slots_.storage[view.slot] = t.storage();
-  slots_.adopted[output] = 1;
+  call_.slots.base[view.slot] = t.storage()->address() + at;
+  call_.slots.origin[view.slot] = at;
+  call_.slots.storage[view.slot] = t.storage();
+  call_.slots.adopted[output] = 1;
   return true;
-}
-
-absl::Status Executor::Allocate(int slot) {
-  const fb::SlotT& s = *plan_->plan->slots[slot];
-  SMELT_ASSIGN_OR_RETURN(const int64_t bytes, ExprValue(s.bytes));
-  if (bytes < 0) return absl::InternalError(absl::StrCat("slot ", slot, " has ", bytes, " bytes"));
-  slots_.storage[slot].reset();  // of an earlier trip through a loop
-  SMELT_ASSIGN_OR_RETURN(slots_.storage[slot], memory_->allocator.Allocate(bytes));
-  slots_.base[slot] = slots_.storage[slot]->address();
-  slots_.origin[slot] = 0;
-  bound_->slot_bytes[slot] = bytes;
-  return absl::OkStatus();
-}
-
-std::shared_ptr<Storage> Executor::StorageOf(int slot) const {
-  const fb::SlotT& s = *plan_->plan->slots[slot];
-  if (s.kind == fb::SlotKind::StateStorage) return memory_->states.storages()[s.index];
-  return slots_.storage[slot];
-}
-
-absl::StatusOr<Tensor> Executor::TensorOf(int v) {
-  SMELT_RETURN_IF_ERROR(UseView(v));
-  const fb::ViewT& view = *plan_->plan->views[v];
-  Geometry g = GeometryOf(v);
-  const int64_t item = ItemSize(static_cast<DType>(view.dtype));
-  if (slots_.origin[view.slot] % item != 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(SlotName(view.slot), " is not aligned for ", Name(static_cast<DType>(view.dtype))));
-  }
-  return Tensor(StorageOf(view.slot), static_cast<DType>(view.dtype), std::move(g));
 }
 
 absl::Status Executor::Build(const fb::OutputRefT& o, absl::Span<const Datum> args, Datum* out) {
@@ -474,10 +437,10 @@ absl::Status Executor::Build(const fb::OutputRefT& o, absl::Span<const Datum> ar
     case fb::OutputKind::Scalar: {
       Register r;
       if (o.expr >= 0) {
-        SMELT_ASSIGN_OR_RETURN(const int64_t v, ExprValue(o.expr));
+        SMELT_ASSIGN_OR_RETURN(const int64_t v, call_.ExprValue(o.expr));
         r = Register::Int(v);
       } else {
-        r = registers_[o.index];
+        r = call_.registers[o.index];
       }
       if (o.scalar_kind == fb::ArgKind::Float) {
         *out = r.d;
@@ -489,7 +452,7 @@ absl::Status Executor::Build(const fb::OutputRefT& o, absl::Span<const Datum> ar
       return absl::OkStatus();
     }
     default: {
-      SMELT_ASSIGN_OR_RETURN(Tensor t, TensorOf(o.view));
+      SMELT_ASSIGN_OR_RETURN(Tensor t, call_.TensorOf(o.view));
       *out = std::move(t);
       return absl::OkStatus();
     }
@@ -497,7 +460,7 @@ absl::Status Executor::Build(const fb::OutputRefT& o, absl::Span<const Datum> ar
 }
 
 absl::Status Executor::Finish(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
-  const fb::ConventionT& c = *plan_->plan->convention;
+  const fb::ConventionT& c = *call_.plan->plan->convention;
   // All visible values are computed before any handle changes, because views count from the arguments' old places.
   struct Change {
     Tensor handle, now;
@@ -508,14 +471,15 @@ absl::Status Executor::Finish(absl::Span<const Datum> args, std::vector<Datum>* 
   if (c.mutated != nullptr) {
     for (const auto& m : c.mutated->inputs) {
       if (!(m->flags & kHandleChanges) || m->final_view < 0) continue;
-      SMELT_ASSIGN_OR_RETURN(Tensor now, TensorOf(m->final_view));
-      changes.push_back({m->is_state ? memory_->states.tensors()[m->arg] : args[plan_->outer_of_inner[m->arg]].tensor(),
-                         now, now.geometry()});
+      SMELT_ASSIGN_OR_RETURN(Tensor now, call_.TensorOf(m->final_view));
+      changes.push_back(
+          {m->is_state ? memory_->states.tensors()[m->arg] : args[call_.plan->outer_of_inner[m->arg]].tensor(), now,
+           now.geometry()});
       changes_states = changes_states || m->is_state;
     }
   }
   for (size_t k = 0; k < outputs->size(); ++k) {
-    if (slots_.adopted[k]) continue;
+    if (call_.slots.adopted[k]) continue;
     Datum& out = (*outputs)[k];
     if (out.IsTensor()) {
       Tensor to = out.tensor();
@@ -553,6 +517,179 @@ absl::Status Executor::Finish(absl::Span<const Datum> args, std::vector<Datum>* 
     handle.SetGeometry(std::move(change.geometry));
   }
   return memory_->states.geometry_changed() ? memory_->states.AdoptReplaced() : absl::OkStatus();
+}
+
+std::shared_ptr<PendingCall> Executor::TakePending(absl::Span<const Datum> args) {
+  if (call_.device.end == nullptr) return nullptr;
+  const int plan = static_cast<int>(call_.plan - program_->plans().data());
+  return std::make_shared<DeviceCall>(program_, *call_.plan, std::move(call_.device.end), call_.device.reports,
+                                      written_.written() ? written_.names(plan) : std::string(), written_.kept(), args);
+}
+
+absl::Status Executor::StartOnDevice(absl::Span<const Datum> args, std::vector<Datum>* outputs, uint64_t stream,
+                                     std::shared_ptr<PendingCall>* pending) {
+  const std::lock_guard<std::mutex> lock(memory_->device->calls());
+  SMELT_RETURN_IF_ERROR(memory_->states.CheckDevice());
+  const ExecutionDevice::Transfers before = memory_->device->transfers();
+  absl::Status status = memory_->device->FollowStream(stream);
+  if (status.ok()) {
+    status = CatchOutOfMemory([&] {
+      SMELT_RETURN_IF_ERROR(Call(args, outputs));
+      *pending = TakePending(args);
+      return absl::OkStatus();
+    });
+    // The device does all the same what it was given.
+    if (status.ok()) status = memory_->device->LetStreamFollow(stream);
+    if (!status.ok() && *pending != nullptr) {
+      (*pending)->Wait().IgnoreError();
+      *pending = nullptr;
+      if (written_.written())
+        status = written_.WithNames(status, static_cast<int>(call_.plan - program_->plans().data()));
+    }
+  }
+  const ExecutionDevice::Transfers after = memory_->device->transfers();
+  stats_.bytes_to_host = after.to_host - before.to_host;
+  stats_.bytes_to_device = after.to_device - before.to_device;
+  stats_.device_waits = after.waits - before.waits;
+  stats_.driver_calls = after.driver_calls - before.driver_calls;
+  stats_.graph_launches = after.graph_launches - before.graph_launches;
+  return status;
+}
+
+absl::Status Executor::RunOnDevice(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
+  if (is_inner_) return RunInner(args, outputs);
+  std::shared_ptr<PendingCall> pending;
+  SMELT_RETURN_IF_ERROR(StartOnDevice(args, outputs, /*stream=*/0, &pending));
+  if (pending == nullptr) return absl::OkStatus();
+  // Other instances may give their calls to the device meanwhile.
+  ++stats_.device_waits;
+  return pending->Wait();
+}
+
+bool Executor::ChangesHandles() const {
+  if (!call_.plan->grown_states.empty()) return true;
+  const auto& mutated = call_.plan->plan->convention->mutated;
+  return mutated != nullptr && std::any_of(mutated->inputs.begin(), mutated->inputs.end(),
+                                           [](const auto& m) { return (m->flags & kHandleChanges) != 0; });
+}
+
+bool Executor::HasIndexChecks() const {
+  return std::any_of(call_.bound->call_checks.begin(), call_.bound->call_checks.end(),
+                     [&](int i) { return IsIndexCheck(*call_.plan->plan->prologue_checks[i]); });
+}
+
+absl::Status Executor::CheckIndicesOnDevice() {
+  const auto& checks = call_.plan->plan->prologue_checks;
+  for (int i : call_.bound->call_checks) {
+    const fb::CheckT& c = *checks[i];
+    if (!IsIndexCheck(c)) continue;
+    SMELT_RETURN_IF_ERROR(StateError(call_.UseView(c.a), c.source));
+    SMELT_ASSIGN_OR_RETURN(const int64_t limit, call_.ExprValue(c.b));
+    const StridedSpan span = call_.SpanOf(c.a);
+    call_.device.is_open = true;
+    SMELT_RETURN_IF_ERROR(memory_->device->CheckIndices(span.data, span.dtype, span.sizes, span.strides,
+                                                        c.kind == fb::CheckKind::WrappedIndexInRange ? -limit : 0,
+                                                        limit, call_.StatusWords(call_.plan->steps.count + i)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::RunPlanOnDevice(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
+  absl::Status status = CatchOutOfMemory([&]() -> absl::Status {
+    SMELT_RETURN_IF_ERROR(call_.ClearStatusWords());
+    if (call_.device.checks_indices) SMELT_RETURN_IF_ERROR(CheckIndicesOnDevice());
+    SMELT_RETURN_IF_ERROR(runner_.RunBlock(0));
+    if (ChangesHandles()) SMELT_RETURN_IF_ERROR(call_.CheckStatusWords());
+    SMELT_RETURN_IF_ERROR(Finish(args, outputs));
+    call_.device.reports = call_.device.is_open;
+    if (call_.device.reports) SMELT_RETURN_IF_ERROR(written_.PutBackIf(call_.Reports()));
+    const int64_t count = call_.device.reports ? call_.NumStatusWords() : 0;
+    SMELT_ASSIGN_OR_RETURN(call_.device.end, memory_->device->Mark(call_.StatusWords(0), count));
+    return absl::OkStatus();
+  });
+  if (status.ok()) return status;
+  call_.device.end = nullptr;
+  // An earlier step may have reported an error that the host has not seen.
+  if (const absl::Status earlier = call_.CheckStatusWords(); !earlier.ok()) status = earlier;
+  // Nothing may use the call's memory when this returns.
+  status.Update(memory_->device->Synchronize());
+  return status;
+}
+
+absl::Status Executor::RunInner(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
+  SMELT_RETURN_IF_ERROR(memory_->states.CheckDevice());
+  Relocation to_device(*memory_->device, Relocation::Direction::kToDevice);
+  for (const Datum& arg : args) {
+    if (arg.IsTensor()) to_device.Add(arg.tensor().storage(), /*writable=*/false);
+  }
+  SMELT_RETURN_IF_ERROR(to_device.Move());
+  SMELT_RETURN_IF_ERROR(Call(args, outputs));
+  if (const std::shared_ptr<PendingCall> pending = TakePending({})) SMELT_RETURN_IF_ERROR(pending->Wait());
+  SMELT_RETURN_IF_ERROR(to_device.MoveBack());
+  for (const Datum& out : *outputs) {
+    if (out.IsTensor()) SMELT_RETURN_IF_ERROR(out.tensor().storage()->MoveTo(Device::Cpu()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::RunEagerOnHost(int plan, absl::Span<const Datum> args, std::vector<Datum>* outputs) {
+  ++stats_.host_steps;
+  Relocation to_host(*memory_->device, Relocation::Direction::kToHost);
+  std::vector<Tensor> seen;  // whose storage the call may replace
+  for (const Datum& arg : args) {
+    if (!arg.IsTensor()) continue;
+    seen.push_back(arg.tensor());
+    to_host.Add(arg.tensor().storage(), /*writable=*/true);
+  }
+  for (const Datum& out : *outputs) {
+    if (out.IsTensor() && out.tensor().defined()) to_host.Add(out.tensor().storage(), /*writable=*/true);
+  }
+  for (size_t s = 0; s < memory_->states.storages().size(); ++s) {
+    const fb::StateStorageT& storage = *bundle_.storages[s];
+    const bool constant =
+        storage.bytes > 0 && !storage.is_mutated && !memory_->states.place(static_cast<int>(s)).replaced;
+    if (constant) {
+      to_host.AddConstant(memory_->states.storages()[s], program_->StateBytes(static_cast<int>(s)));
+    } else {
+      to_host.Add(memory_->states.storages()[s], /*writable=*/true);
+    }
+  }
+  for (const Tensor& state : memory_->states.tensors()) {
+    seen.push_back(state);
+    to_host.Add(state.storage(), /*writable=*/true);
+  }
+  SMELT_RETURN_IF_ERROR(to_host.Move());
+  absl::Status status = RunEager(plan, args, outputs);
+  // Results and replaced storages that the call has made stay on the device.
+  const absl::Status moved = to_host.MoveBack();
+  memory_->states.NoteMovedMemory();
+  const auto to_device = [&](const Tensor& t) {
+    return t.storage()->device().is_cpu() ? t.storage()->MoveTo(memory_->device->device()) : absl::OkStatus();
+  };
+  absl::Status placed = moved;
+  for (const Tensor& t : seen) placed.Update(to_device(t));
+  if (status.ok()) {
+    for (const Datum& out : *outputs) {
+      if (out.IsTensor() && out.tensor().defined()) placed.Update(to_device(out.tensor()));
+    }
+  }
+  if (status.ok() && placed.ok()) placed = memory_->states.AdoptChanged();
+  if (status.ok() && placed.ok()) placed = memory_->device->Synchronize();
+  if (placed.ok()) return status;
+  // The contents on the device are not what the call leaves.
+  written_.Commit();
+  return status.ok() ? placed : status;
+}
+
+absl::Status Executor::RunEager(int plan, absl::Span<const Datum> args, std::vector<Datum>* outputs) {
+  if (eager_calls_[plan] == nullptr) {
+    InstanceOptions options;
+    options.threads = width_;
+    options.guard = guard_;
+    eager_calls_[plan] =
+        std::make_unique<EagerCalls>(program_->eager_calls(plan), *call_.plan->plan->eager, options, random_);
+  }
+  return EagerRun(call_, pool_, width_, *call_.plan->plan->eager, *eager_calls_[plan], stats_).Run(args, outputs);
 }
 
 }  // namespace smelt

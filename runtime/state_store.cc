@@ -167,6 +167,11 @@ absl::Status StateStore::AdoptReplaced() {
   return s;
 }
 
+absl::Status StateStore::AdoptChanged() {
+  NoteChangedGeometry();
+  return geometry_changed() ? AdoptReplaced() : absl::OkStatus();
+}
+
 absl::Status StateStore::TryToAdoptReplaced() {
   SMELT_RETURN_IF_ERROR(TakeBorrowedContents());
   geometry_changed_ = false;

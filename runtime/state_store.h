@@ -56,6 +56,8 @@ class StateStore {
   // If a call gave states other memory, the plans use it from now on, unless another state should share it. If only the
   // caller keeps that memory alive, its contents are copied to the state. Changes nothing on failure.
   absl::Status AdoptReplaced();
+  // Takes states whose memory or geometry a call in eager order has changed.
+  absl::Status AdoptChanged();
   // Gives all states their contents and geometry in the bundle. Changes nothing on failure.
   absl::Status Reset();
 
