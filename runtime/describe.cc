@@ -1,7 +1,9 @@
-// Describes the arguments and results of a loaded bundle to its user, beyond what a call needs.
-#include <algorithm>
+#include "smelt/runtime/describe.h"
 
-#include "smelt/runtime/executable.h"
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
 #include "smelt/schema/bundle_signature.h"
 
 namespace smelt {
@@ -61,19 +63,15 @@ class Dims {
 
 }  // namespace
 
-void Executable::DescribeForCaller() {
-  const fb::BundleT& b = *bundle_;
-  bundle_format_ = static_cast<int>(b.format);
-  for (const auto& t : b.targets) targets_.push_back(t->name);
-  argument_structure_ = StructureOf(b.argument_structure);
-  result_structure_ = StructureOf(b.result_structure);
+void DescribeForCaller(const fb::BundleT& b, const Structure& argument_structure, const Structure& result_structure,
+                       const CallerDescription& out) {
   Dims dims(b, int64_t{1} << 20);
 
-  const std::vector<LeafPath> arg_paths = LeafPaths(argument_structure_);
+  const std::vector<LeafPath> arg_paths = LeafPaths(argument_structure);
   const std::vector<uint8_t> effects = EffectsOnArguments(b);
-  for (size_t i = 0; i < args_.size(); ++i) {
+  for (size_t i = 0; i < out.args->size(); ++i) {
     const fb::ArgDefT& def = *b.args[i];
-    ArgInfo& info = args_[i];
+    ArgInfo& info = (*out.args)[i];
     info.path = arg_paths.empty() ? info.name : arg_paths[i].text;
     for (int e : def.sizes) info.dims.push_back(dims.OfSize(e));
     for (int e : def.strides) info.strides.push_back(dims.Constant(e));
@@ -88,17 +86,17 @@ void Executable::DescribeForCaller() {
   }
   for (const auto& s : b.symbols) {
     if (s->source != fb::SymbolSource::ArgInt || b.args[s->arg]->has_constant) continue;
-    args_[s->arg].value = {s->min == s->max ? s->min : -1, s->min, s->max, s->name};
+    (*out.args)[s->arg].value = {s->min == s->max ? s->min : -1, s->min, s->max, s->name};
   }
 
   const std::vector<bool> may_move = StatesThatMayMove(b);
-  for (size_t i = 0; i < states_.size(); ++i) states_[i].may_move = may_move[i];
+  for (size_t i = 0; i < out.states->size(); ++i) (*out.states)[i].may_move = may_move[i];
 
-  const std::vector<LeafPath> result_paths = LeafPaths(result_structure_);
+  const std::vector<LeafPath> result_paths = LeafPaths(result_structure);
   const std::vector<ResultType> types = ResultTypes(b);
-  for (size_t i = 0; i < results_.size(); ++i) {
+  for (size_t i = 0; i < out.results->size(); ++i) {
     const ResultType& type = types[i];
-    ResultInfo& info = results_[i];
+    ResultInfo& info = (*out.results)[i];
     info.node = b.outputs[i]->node.empty() ? info.name : b.outputs[i]->node;
     info.path = result_paths.empty() ? info.name : result_paths[i].text;
     info.kind = static_cast<ValueKind>(type.kind);

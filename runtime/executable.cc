@@ -11,6 +11,8 @@
 #include "smelt/core/base/out_of_memory.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/runtime/cpu.h"
+#include "smelt/runtime/describe.h"
+#include "smelt/schema/bundle_signature.h"
 
 namespace smelt {
 
@@ -386,6 +388,15 @@ absl::Status Executable::ChooseTarget() {
   }
   kernels_ = std::make_shared<const std::vector<KernelEntry>>(std::move(kernels));
   return absl::OkStatus();
+}
+
+void Executable::DescribeForCaller() {
+  const fb::BundleT& b = *bundle_;
+  bundle_format_ = static_cast<int>(b.format);
+  for (const auto& t : b.targets) targets_.push_back(t->name);
+  argument_structure_ = StructureOf(b.argument_structure);
+  result_structure_ = StructureOf(b.result_structure);
+  smelt::DescribeForCaller(b, argument_structure_, result_structure_, {&args_, &states_, &results_});
 }
 
 void Executable::Describe() {
