@@ -30,6 +30,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include "smelt/codegen/compiler.h"
 #include "smelt/codegen/kernel_testing.h"
+#include "smelt/codegen/link_image.h"
 #include "smelt/codegen/target.h"
 #include "smelt/codegen/test_kernels.h"
 

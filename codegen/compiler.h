@@ -1,19 +1,16 @@
-// Machine code of kernels, and images of many kernels.
+// Machine code of kernels.
 //
 //   SMELT_ASSIGN_OR_RETURN(KernelObject object, CompileKernel(spec, Target::kX86_64_V3));
-//   SMELT_ASSIGN_OR_RETURN(Image image, LinkImage({object, ...}));   // may be mapped anywhere, readable and executable
 //
-// CompileKernel takes 2 to 10 ms and may be called from any number of threads. Both give the same bytes for the same
-// input, whatever the machine, the thread and the order.
+// CompileKernel takes 2 to 10 ms and may be called from any number of threads. It gives the same bytes for the same input,
+// whatever the machine, the thread and the order. link_image.h makes an image of many kernels.
 #ifndef SMELT_CODEGEN_COMPILER_H_
 #define SMELT_CODEGEN_COMPILER_H_
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "smelt/codegen/target.h"
 #include "smelt/fuser/kernel_spec.h"
 
@@ -35,20 +32,6 @@ absl::StatusOr<KernelObject> CompileKernel(const KernelSpec& spec, Target target
 // The kernel as text, for people: LLVM IR or assembly.
 enum class KernelText { kLlvmIr, kAssembly };
 absl::StatusOr<std::string> PrintKernel(const KernelSpec& spec, Target target, KernelText what);
-
-// Position-independent code without imports. A loader maps it, readable and executable, at a page.
-struct Image {
-  std::string bytes;  // a multiple of 4096
-  struct Entry {
-    int64_t offset = 0;  // of the kernel's first instruction
-    int64_t size = 0;
-  };
-  std::vector<Entry> entries;  // as the objects were given
-};
-
-// For CPUs. An error names the part of an object that an image cannot have (an undefined symbol, writable data, a
-// relocation of an unknown kind). Objects are data here: hostile ones give an error, never a crash.
-absl::StatusOr<Image> LinkImage(absl::Span<const KernelObject* const> objects);
 
 }  // namespace smelt
 

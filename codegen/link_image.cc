@@ -1,3 +1,5 @@
+#include "smelt/codegen/link_image.h"
+
 // Links objects to an image: the sections of each are laid out one after the other and the references among them are
 // resolved.
 //
@@ -12,7 +14,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "smelt/codegen/compiler.h"
 #include "smelt/core/base/status_macros.h"
 
 namespace smelt {

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "smelt/codegen/compiler.h"
+#include "smelt/codegen/link_image.h"
 #include "smelt/codegen/target.h"
 #include "smelt/fuser/kernel_spec.h"
 #include "smelt/schema/library_kernels.h"

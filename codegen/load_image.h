@@ -3,7 +3,7 @@
 #define SMELT_CODEGEN_LOAD_IMAGE_H_
 
 #include "absl/status/statusor.h"
-#include "smelt/codegen/compiler.h"
+#include "smelt/codegen/link_image.h"
 
 namespace smelt {
 

@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "smelt/codegen/compiler.h"
 #include "smelt/codegen/cuda_schedule.h"
+#include "smelt/codegen/link_image.h"
 #include "smelt/codegen/llvm_cuda.h"
 #include "smelt/core/base/recover.h"
 #include "smelt/core/base/sha256.h"

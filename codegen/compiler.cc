@@ -1,4 +1,5 @@
-// From LLVM IR to object code.
+#include "smelt/codegen/compiler.h"
+
 #include <map>
 #include <memory>
 #include <mutex>
@@ -13,7 +14,6 @@
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Triple.h"
-#include "smelt/codegen/compiler.h"
 #include "smelt/codegen/emit_file.h"
 #include "smelt/codegen/kernel_key.h"
 #include "smelt/codegen/llvm_cuda.h"
