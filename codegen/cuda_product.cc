@@ -130,9 +130,12 @@ class ProductEmitter {
   const TileShape tile_;
   Type* const staged_;
 
-  Value *rows_ = nullptr, *columns_ = nullptr, *inner_ = nullptr, *taps_ = nullptr;
-  Value *row_tiles_ = nullptr, *column_tiles_ = nullptr, *batches_ = nullptr;
-  Value* slices_ = nullptr;
+  // The numbers of rows, of elements of the inner dim and so on, of the whole product.
+  struct ProductSizes {
+    Value *rows = nullptr, *columns = nullptr, *inner = nullptr, *taps = nullptr;
+    Value *row_tiles = nullptr, *column_tiles = nullptr, *batches = nullptr;
+    Value* slices = nullptr;
+  } sizes_;
   Value *item_ = nullptr, *first_row_ = nullptr, *first_column_ = nullptr;  // of the tile, and of its slice
   Operand a_{"_a"}, w_{"_b"};
   // The step that is loaded: the first element of the inner dim, and the tap.
@@ -146,22 +149,22 @@ class ProductEmitter {
 void ProductEmitter::Sizes() {
   if (is_convolution_) {
     using namespace convolution_words;  // NOLINT
-    rows_ = Emit(Term(Arg(kImages)) * Arg(kOut) * Arg(kOut + 1) * Arg(kOut + 2));
-    columns_ = Arg(kOutChannels);
-    inner_ = Arg(kInChannels);
-    taps_ = Emit(Term(Arg(kTaps)) * Arg(kTaps + 1) * Arg(kTaps + 2));
-    batches_ = Arg(kGroups);
+    sizes_.rows = Emit(Term(Arg(kImages)) * Arg(kOut) * Arg(kOut + 1) * Arg(kOut + 2));
+    sizes_.columns = Arg(kOutChannels);
+    sizes_.inner = Arg(kInChannels);
+    sizes_.taps = Emit(Term(Arg(kTaps)) * Arg(kTaps + 1) * Arg(kTaps + 2));
+    sizes_.batches = Arg(kGroups);
   } else {
     using namespace product_words;  // NOLINT
-    rows_ = Arg(kRows);
-    columns_ = Arg(kColumns);
-    inner_ = Arg(kInner);
-    taps_ = b_.getInt64(1);
-    batches_ = Emit(Term(Arg(kBatch)) * Arg(kBatch + 1) * Arg(kBatch + 2) * Arg(kBatch + 3));
+    sizes_.rows = Arg(kRows);
+    sizes_.columns = Arg(kColumns);
+    sizes_.inner = Arg(kInner);
+    sizes_.taps = b_.getInt64(1);
+    sizes_.batches = Emit(Term(Arg(kBatch)) * Arg(kBatch + 1) * Arg(kBatch + 2) * Arg(kBatch + 3));
   }
-  row_tiles_ = Emit(Term::CeilDiv(rows_, tile_.side));
-  column_tiles_ = Emit(Term::CeilDiv(columns_, tile_.side));
-  slices_ = part_ == Part::kWhole ? b_.getInt64(1) : Arg(product_words::kSlices);
+  sizes_.row_tiles = Emit(Term::CeilDiv(sizes_.rows, tile_.side));
+  sizes_.column_tiles = Emit(Term::CeilDiv(sizes_.columns, tile_.side));
+  sizes_.slices = part_ == Part::kWhole ? b_.getInt64(1) : Arg(product_words::kSlices);
 }
 
 void ProductEmitter::Emit() {
@@ -181,7 +184,7 @@ void ProductEmitter::Emit() {
   inner_at_ = g.Variable(b_.getInt64Ty());
   for (AllocaInst*& t : tap_) t = g.Variable(b_.getInt64Ty());
   for (int k = 0; k < tile_.side * tile_.side / kCudaBlock; ++k) sums_.push_back(g.Variable(f_.TypeOf(sum_)));
-  const Term items = Term(row_tiles_) * column_tiles_ * batches_ * slices_;
+  const Term items = Term(sizes_.row_tiles) * sizes_.column_tiles * sizes_.batches * sizes_.slices;
   f_.For(g.block(), items, g.blocks(), [&](Value* item) { Tile(item); });
   b_.CreateRetVoid();
 }
@@ -190,17 +193,17 @@ void ProductEmitter::Emit() {
 void ProductEmitter::AddSlices() {
   CudaFunction& g = f_.f();
   AllocaInst* const sum = g.Variable(f_.TypeOf(sum_));
-  f_.ForItems(Term(batches_) * rows_ * columns_, [&](Value* n) {
-    Value* const column = Emit(Term(n) % columns_);
-    Value* const rest = Emit(Term(n) / columns_);
-    Value* const row = Emit(Term(rest) % rows_);
-    Value* const z = Emit(Term(rest) / rows_);
+  f_.ForItems(Term(sizes_.batches) * sizes_.rows * sizes_.columns, [&](Value* n) {
+    Value* const column = Emit(Term(n) % sizes_.columns);
+    Value* const rest = Emit(Term(n) / sizes_.columns);
+    Value* const row = Emit(Term(rest) % sizes_.rows);
+    Value* const z = Emit(Term(rest) / sizes_.rows);
     Value* const tile =
-        Emit((Term(z) * column_tiles_ + Term(column) / tile_.side) * row_tiles_ + Term(row) / tile_.side);
+        Emit((Term(z) * sizes_.column_tiles + Term(column) / tile_.side) * sizes_.row_tiles + Term(row) / tile_.side);
     b_.CreateStore(Zero(sum->getAllocatedType()), sum);
-    f_.For(0, slices_, 1, [&](Value* slice) {
-      const Term at = (Term(tile) * slices_ + slice) * (tile_.side * tile_.side) + Term(row) % tile_.side * tile_.side +
-                      Term(column) % tile_.side;
+    f_.For(0, sizes_.slices, 1, [&](Value* slice) {
+      const Term at = (Term(tile) * sizes_.slices + slice) * (tile_.side * tile_.side) +
+                      Term(row) % tile_.side * tile_.side + Term(column) % tile_.side;
       Value* part = f_.Load(f_.Address(g.workspace(), sum_, at), sum_);
       Value* before = Get(sum);
       b_.CreateStore(b_.CreateFAdd(before, part), sum);
@@ -299,7 +302,7 @@ void ProductEmitter::NextStep() {
     return;
   }
   Value* next = Emit(Term(Get(inner_at_)) + tile_.step);
-  Value* carry = Emit(Term(inner_) < (Term(next) + 1));
+  Value* carry = Emit(Term(sizes_.inner) < (Term(next) + 1));
   Set(inner_at_, Term::Select(carry, 0, next));
   for (int d = 2; d >= 0; --d) {
     Value* tap = Emit(Term::Select(carry, Term(Get(tap_[d])) + 1, Get(tap_[d])));
@@ -334,7 +337,7 @@ void ProductEmitter::LoadUnits(Operand& o) {
     const auto is_inside = [&](int j) {
       const Term row = Term::Select(o.inner_first, o.valid[static_cast<size_t>(i)], o.valid[static_cast<size_t>(j)]);
       const Term along = Term(inner) + Term::Select(o.inner_first, j, 0);
-      return row & (along < inner_);
+      return row & (along < sizes_.inner);
     };
     g.IfElse(
         Emit(Term(o.fast) & is_inside(tile_.unit - 1)),
@@ -492,14 +495,14 @@ void ProductEmitter::PlaceBatch(Value* z) {
 void ProductEmitter::Tile(Value* item) {
   CudaFunction& g = f_.f();
   item_ = item;
-  Value* const tile = Emit(Term(item) / slices_);
-  Value* const slice = Emit(Term(item) % slices_);
-  Value* const first_row = first_row_ = Emit(Term(tile) % row_tiles_ * tile_.side);
-  Value* const rest = Emit(Term(tile) / row_tiles_);
-  Value* const first_column = first_column_ = Emit(Term(rest) % column_tiles_ * tile_.side);
-  Value* const z = Emit(Term(rest) / column_tiles_);
-  a_.rows = rows_;
-  w_.rows = columns_;
+  Value* const tile = Emit(Term(item) / sizes_.slices);
+  Value* const slice = Emit(Term(item) % sizes_.slices);
+  Value* const first_row = first_row_ = Emit(Term(tile) % sizes_.row_tiles * tile_.side);
+  Value* const rest = Emit(Term(tile) / sizes_.row_tiles);
+  Value* const first_column = first_column_ = Emit(Term(rest) % sizes_.column_tiles * tile_.side);
+  Value* const z = Emit(Term(rest) / sizes_.column_tiles);
+  a_.rows = sizes_.rows;
+  w_.rows = sizes_.columns;
   if (is_convolution_) {
     using namespace convolution_words;  // NOLINT
     const auto words = [&](int from, int count) {
@@ -538,16 +541,16 @@ void ProductEmitter::Tile(Value* item) {
   for (AllocaInst* sum : sums_) b_.CreateStore(Zero(sum->getAllocatedType()), sum);
   // All of the inner dim, but for a slice.
   Value* first_inner = b_.getInt64(0);
-  Value* inner = inner_;
+  Value* inner = sizes_.inner;
   if (part_ == Part::kSlice) {
-    const Term units = Term::CeilDiv(Term::CeilDiv(inner_, kSliceUnit), slices_);
+    const Term units = Term::CeilDiv(Term::CeilDiv(sizes_.inner, kSliceUnit), sizes_.slices);
     Value* const length = Emit(units * kSliceUnit);
     first_inner = Emit(Term(slice) * length);
-    inner = Emit(Term::Min(Term(inner_) - first_inner, length));
+    inner = Emit(Term::Min(Term(sizes_.inner) - first_inner, length));
   }
   Set(inner_at_, first_inner);
   for (AllocaInst* t : tap_) Set(t, 0);
-  Value* const steps = Emit(Term(taps_) * Term::Select(Term(inner) < 0, 0, Term::CeilDiv(inner, tile_.step)));
+  Value* const steps = Emit(Term(sizes_.taps) * Term::Select(Term(inner) < 0, 0, Term::CeilDiv(inner, tile_.step)));
   const auto load = [&] {
     LoadUnits(a_);
     LoadUnits(w_);
@@ -620,7 +623,7 @@ void ProductEmitter::StoreResult(Value* sum, const Term& row_term, const Term& c
   // Sums of integers are those of the result's dtype: they wrap.
   const DType type = IsHalf(out_) ? DType::kFloat32 : out_;
   const int bias_word = is_convolution_ ? static_cast<int>(convolution_words::kBias) : product_words::kBias;
-  f_.If((Term(row) < rows_) & (Term(column) < columns_), [&] {
+  f_.If((Term(row) < sizes_.rows) & (Term(column) < sizes_.columns), [&] {
     AllocaInst* result = f_.f().Variable(f_.TypeOf(sum_));
     Value* scaled = sum;
     if (!is_convolution_) {
