@@ -10,10 +10,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
-#include "smelt/runtime/library/at_best_level.h"
 #include "smelt/runtime/library/convolution.h"
 #include "smelt/runtime/library/library.h"
 #include "smelt/runtime/library/scratch.h"
+#include "smelt/runtime/library/transpose.h"
 #include "smelt/runtime/strided.h"
 
 namespace smelt::library_internal {
@@ -22,10 +22,18 @@ namespace {
 // Three spatial dims; those that an image lacks come first and have one place.
 using Dims = std::array<int64_t, 3>;
 
+constexpr int64_t kMostImageBytes = int64_t{1} << 40;  // that an address space could hold
+
 class Int8Convolution : public PreparedOp {
  public:
   static MakeResult Make(const LibraryRequest& r, const ConvParams& p, int64_t zero, PackedWeights* packed) {
     auto op = std::unique_ptr<Int8Convolution>(new Int8Convolution(r, p, zero));
+    int64_t bytes = op->channels_;
+    for (int64_t n : op->padded_) {
+      if (__builtin_mul_overflow(bytes, n, &bytes) || bytes > kMostImageBytes)
+        return absl::UnimplementedError(
+            absl::StrCat("int8_convolution: an image with its padding has more than ", kMostImageBytes, " elements"));
+    }
     if (op->out_.NumElements() == 0) return std::unique_ptr<PreparedOp>(std::move(op));
     SMELT_RETURN_IF_ERROR(op->Pack(packed));
     const int64_t rest = op->places_ % op->block_;
@@ -54,7 +62,15 @@ class Int8Convolution : public PreparedOp {
     std::atomic<bool> failed = false;
     for (int64_t n = 0; n < out_.sizes[0]; ++n) {
       const char* const from = inputs[0] + n * in_.strides[0];
-      context.For(padded_[0] * padded_[1], [&](int64_t row) { CopyRow(from, row, image); });
+      if (one_line_) {
+        constexpr int64_t kPlaces = 128;  // at a time: their channels stay in the caches
+        context.For((places_ + kPlaces - 1) / kPlaces, [&](int64_t part) {
+          const int64_t first = part * kPlaces;
+          CopyPlaces(from + first * step_[2], std::min(kPlaces, places_ - first), image + first * channels_);
+        });
+      } else {
+        context.For(padded_[0] * padded_[1], [&](int64_t row) { CopyRow(from, row, image); });
+      }
       char* const to = outputs[0] + n * out_.strides[0] * 4;
       context.For(blocks, [&](int64_t block) {
         if (!Block(image, weight, sums, block * block_, to)) failed.store(true, std::memory_order_relaxed);
@@ -89,6 +105,9 @@ class Int8Convolution : public PreparedOp {
       padded_[d] = size_[d] + 2 * padding_[d];
     }
     depth_ = taps_ * channels_;
+    one_tap_ = padded_ == out_size_ && taps_ == 1 && stride_ == Dims{1, 1, 1} && padded_ == size_;
+    one_line_ = one_tap_ && (step_[1] == size_[2] * step_[2] || size_[1] == 1) &&
+                (step_[0] == size_[1] * step_[1] || size_[0] == 1);
     // About 8 million multiplications.
     constexpr int64_t kWork = int64_t{8} << 20, kLeast = 32, kMost = 256;
     block_ = std::clamp(kWork / std::max<int64_t>(depth_ * out_channels_, 1) / 16 * 16, kLeast, kMost);
@@ -167,30 +186,35 @@ class Int8Convolution : public PreparedOp {
     std::fill(to, to + padding_[2] * channels_, zero);
     std::fill(to + (padding_[2] + size_[2]) * channels_, to + bytes, zero);
     to += padding_[2] * channels_;
-    const char* const source = from + z * step_[0] + y * step_[1];
-    const int64_t sizes[] = {size_[2], channels_}, steps[] = {step_[2], in_.strides[1]}, dense[] = {channels_, 1};
+    CopyPlaces(from + z * step_[0] + y * step_[1], size_[2], to);
+  }
+  // Writes `count` places that follow one another in a line, with the channels of each side by side.
+  void CopyPlaces(const char* source, int64_t count, char* to) const {
     if (in_.strides[1] == 1 || channels_ == 1) {
+      const int64_t sizes[] = {count, channels_}, steps[] = {step_[2], in_.strides[1]}, dense[] = {channels_, 1};
       CopyStrided(to, dense, source, steps, sizes, 1);
       return;
     }
-    AtBestLevel([&]() SMELT_ALWAYS_INLINE {
-      // Some channels at a time, whose lines stay in the nearest cache.
-      constexpr int64_t kChannels = 16;
-      for (int64_t c0 = 0; c0 < channels_; c0 += kChannels) {
-        const int64_t end = std::min(channels_, c0 + kChannels);
-        for (int64_t x = 0; x < size_[2]; ++x) {
-          for (int64_t c = c0; c < end; ++c) to[x * channels_ + c] = source[x * step_[2] + c * in_.strides[1]];
-        }
+    // Some channels at a time, whose lines stay in the nearest cache.
+    constexpr int64_t kChannels = 16;
+    for (int64_t c = 0; c < channels_; c += kChannels) {
+      const int64_t channels = std::min(channels_ - c, kChannels);
+      const char* const part = source + c * in_.strides[1];
+      if (step_[2] == 1) {
+        TransposeBytes(channels, count, part, in_.strides[1], to + c, channels_);
+        continue;
       }
-    });
+      for (int64_t x = 0; x < count; ++x) {
+        for (int64_t k = 0; k < channels; ++k) to[x * channels_ + c + k] = part[x * step_[2] + k * in_.strides[1]];
+      }
+    }
   }
 
-  // Computes places [first, first + block_) of an image.
-  bool Block(const char* image, const char* weight, const int32_t* sums, int64_t first, char* to) const {
-    const int64_t count = std::min(block_, places_ - first);
+  // Returns the rows of bytes that the taps read of `count` places from `first` on.
+  const char* Rows(const char* image, const Dims& first, int64_t count) const {
+    if (one_tap_) return image + ((first[0] * size_[1] + first[1]) * size_[2] + first[2]) * channels_;
     char* const rows = Scratch::Get(ScratchUse::kSource, count * depth_);
-    Dims o = {first / (out_size_[1] * out_size_[2]), first / out_size_[2] % out_size_[1], first % out_size_[2]};
-    const Dims begin = o;
+    Dims o = first;
     char* row = rows;
     for (int64_t i = 0; i < count; ++i, NextPlace(3, out_size_.data(), o.data())) {
       for (int64_t z = 0; z < kernel_[0]; ++z) {
@@ -205,11 +229,22 @@ class Int8Convolution : public PreparedOp {
         }
       }
     }
+    return rows;
+  }
+
+  // Computes places [first, first + block_) of an image.
+  bool Block(const char* image, const char* weight, const int32_t* sums, int64_t first, char* to) const {
+    const int64_t count = std::min(block_, places_ - first);
+    const Dims begin = {first / (out_size_[1] * out_size_[2]), first / out_size_[2] % out_size_[1],
+                        first % out_size_[2]};
+    const char* const rows = Rows(image, begin, count);
     auto* const result = reinterpret_cast<int32_t*>(
         direct_ ? to + first * out_channels_ * 4 : Scratch::Get(ScratchUse::kDestination, count * out_channels_ * 4));
     const PreparedOp& product = count == block_ ? *product_ : *last_product_;
     const LibraryContext alone;
-    if (!product.Run(alone, {rows, const_cast<char*>(weight)}, {reinterpret_cast<char*>(result)}).ok()) return false;
+    if (!product.Run(alone, {const_cast<char*>(rows), const_cast<char*>(weight)}, {reinterpret_cast<char*>(result)})
+             .ok())
+      return false;
     if (zero_ != 0) {
       for (int64_t i = 0; i < count; ++i) {
         int32_t* const line = result + i * out_channels_;
@@ -245,6 +280,8 @@ class Int8Convolution : public PreparedOp {
   Dims size_ = {1, 1, 1}, step_ = {}, out_size_ = {1, 1, 1}, out_step_ = {}, kernel_ = {1, 1, 1}, weight_step_ = {};
   Dims stride_ = {1, 1, 1}, padding_ = {}, dilation_ = {1, 1, 1}, padded_ = {};
   int64_t taps_ = 1, places_ = 1, depth_ = 0, block_ = 0;
+  bool one_tap_ = false;                                      // the rows are the image's own
+  bool one_line_ = false;                                     // besides, places follow one another in memory
   bool direct_ = false;                                       // products are written to the result
   std::shared_ptr<const char> matrix_, sums_;                 // of a constant weight
   std::shared_ptr<const PreparedOp> product_, last_product_;  // of block_ places, and of those behind the last block

@@ -842,6 +842,16 @@ TEST(Int8ConvolutionTest, OperandsThatDoNotFitAreRefused) {
   EXPECT_FALSE(Call("int8_convolution", {x, w}, {x}, {1, 1, 1, 1, 1, 1, 0}).ok());
 }
 
+TEST(Int8ConvolutionTest, PaddingThatNoMemoryHoldsIsRefused) {
+  const Tensor x = Image(DType::kUInt8, {1, 1, 2, 2, 2}, false), w = Image(DType::kInt8, {1, 1, 33, 33, 33}, false);
+  const Tensor y = Image(DType::kInt32, {1, 1, 2, 2, 2}, false);
+  constexpr int64_t kPadding = 1 << 24, kDilation = 1 << 20;
+  EXPECT_EQ(
+      Call("int8_convolution", {x, w}, {y}, {1, 1, 1, kPadding, kPadding, kPadding, kDilation, kDilation, kDilation, 0})
+          .code(),
+      absl::StatusCode::kUnimplemented);
+}
+
 // One image of more than 16 million multiplications becomes several slices. Float64 uses products, which the test above
 // covers.
 TEST(ConvolutionTest, ALargeImageIsTheSameInBandsOfRowsOnAnyNumberOfThreads) {
@@ -1068,6 +1078,22 @@ TEST(TransposeTest, EveryElementArrives) {
       for (int64_t c = 0; c < columns; ++c) {
         for (int64_t r = 0; r < to_step; ++r) {
           ASSERT_EQ(to[c * to_step + r], r < rows ? from[r * from_step + c] : -1) << rows << " by " << columns;
+        }
+      }
+    }
+  }
+}
+
+TEST(TransposeTest, EveryByteArrives) {
+  for (int64_t rows : {1, 15, 16, 33, 64}) {
+    for (int64_t columns : {1, 7, 16, 31, 48}) {
+      const int64_t from_step = columns + 3, to_step = rows + 2;
+      std::vector<uint8_t> from(rows * from_step), to(columns * to_step, 255);
+      for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<uint8_t>(i % 251);
+      TransposeBytes(rows, columns, from.data(), from_step, to.data(), to_step);
+      for (int64_t c = 0; c < columns; ++c) {
+        for (int64_t r = 0; r < to_step; ++r) {
+          ASSERT_EQ(to[c * to_step + r], r < rows ? from[r * from_step + c] : 255) << rows << " by " << columns;
         }
       }
     }

@@ -1,4 +1,4 @@
-// Transposes matrices of 4-byte elements.
+// Transposes matrices of small elements.
 #ifndef SMELT_RUNTIME_LIBRARY_TRANSPOSE_H_
 #define SMELT_RUNTIME_LIBRARY_TRANSPOSE_H_
 
@@ -11,6 +11,9 @@ namespace smelt {
 // oneDNN 2's reorder between channels-first and channels-last.
 void Transpose4ByteElements(int64_t rows, int64_t columns, const void* from, int64_t from_step, void* to,
                             int64_t to_step);
+
+// The same for single bytes.
+void TransposeBytes(int64_t rows, int64_t columns, const void* from, int64_t from_step, void* to, int64_t to_step);
 
 }  // namespace smelt
 
