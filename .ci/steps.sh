@@ -10,7 +10,7 @@ passed=0
 failed=0
 skipped=0
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+trap 'rm -rf --one-file-system "$scratch"' EXIT
 # The names of the steps that failed, each with the end of what it printed: `finish` repeats them where a reader looks first.
 failures=$scratch/failures
 # The Bazel of bazel_test. Two can run at a time if each has an output base of its own.
