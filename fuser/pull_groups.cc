@@ -21,7 +21,7 @@
 namespace smelt {
 namespace {
 
-// Of a launch, in additions: with few launches less than that may be repeated in all.
+// A launch takes as long as so many additions: with few launches less than that may be repeated in all.
 constexpr int kLaunchCost = 1 << 13;
 
 // Returns whether the rows of a view begin anywhere in its base's: each element would have to compute its own place.

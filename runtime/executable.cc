@@ -142,7 +142,7 @@ absl::StatusOr<std::shared_ptr<const Program>> Executable::Make(std::shared_ptr<
   p->options_ = options;
   // A weight that has been packed is rarely read in its place again.
   p->library_ = std::make_shared<Library>([file = p->container_.get()](const PackedWeights::Source& weight) {
-    // What is packed may be a packed form itself. Only pages of the file go back.
+    // The source may be a packed form itself. Only pages of the file go back.
     for (int i = 0; i < static_cast<int>(file->segments().size()); ++i) {
       const absl::Span<const uint8_t> bytes = file->bytes(i);
       const auto* const begin = reinterpret_cast<const uint8_t*>(weight.begin);

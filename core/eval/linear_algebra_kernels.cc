@@ -491,10 +491,10 @@ void AddLinearAlgebraKernels(KernelTable& t) {
       MatrixProduct;
   t["aten::mv"] = t["aten::addmv"] = t["aten::dot"] = t["aten::vdot"] = t["aten::outer"] = t["aten::ger"] =
       t["aten::addr"] = VectorProduct;
+  t["smelt::int8_convolution"] = Int8Convolution;
   t["smelt::attention"] = Attention;
   t["aten::convolution"] = t["aten::_convolution"] = t["aten::convolution_overrideable"] = Convolution;
   t["aten::convolution_backward"] = ConvolutionBackward;
-  t["smelt::int8_convolution"] = Int8Convolution;
   t["aten::gcd"] = t["aten::lcm"] = t["aten::polygamma"] = t["aten::special_polygamma"] = t["aten::special_erfcx"] =
       Special;
   t["aten::complex"] = t["aten::polar"] = ComplexOf;

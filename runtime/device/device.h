@@ -127,7 +127,7 @@ class ExecutionDevice : public DeviceMemory {
     const int64_t* first = nullptr;
     int64_t count = 0, distance = 1;
   };
-  // Whether the device itself can choose between two parts of a call's work. Then work after BeginChoice is done only if
+  // Returns true if the device itself can choose between two parts of a call's work. Then work after BeginChoice is done only if
   // the predicate is true, work after Otherwise only if it is not, and work after EndChoice in any case. Work between
   // BeginLoop and EndLoop is done again and again while the predicate is true, first at BeginLoop and then at EndLoop,
   // which takes the same one. Nothing may be submitted in between, and choices are not nested.

@@ -44,7 +44,7 @@ struct Shape {
   double rows() const { return places / width; }
   double in_bytes() const { return in_places * groups * in_per_group * item; }
   double out_bytes() const { return places * groups * out_per_group * item; }
-  // Of a weight for one place; a transposed convolution reads each place of the input as often.
+  // A weight is multiplied once for each place; a transposed convolution reads each place of the input as often.
   double multiplications() const {
     return (transposed ? in_places : places) * taps * groups * in_per_group * out_per_group;
   }
@@ -56,7 +56,7 @@ struct Shape {
   double packed_bytes;  // of the weight, at each call
 };
 
-// What one way does for an image: products of vectors, bytes that it copies line by line and element by element, and steps
+// The work of one way for an image: products of vectors, bytes that it copies line by line and element by element, and steps
 // that each prepare something.
 struct Counts {
   double vectors = 0, bytes = 0, scattered = 0, steps = 0;
@@ -137,7 +137,7 @@ double EstimateProducts(const Shape& s) {
     return Price(kByRows, c);
   }
   c.vectors = s.groups * s.out_per_group * Pieces(s.places, s.lanes) * depth;
-  // What the taps read becomes a matrix, of which panels are copied in turn. The places of a result whose channels are
+  // All that the taps read becomes a matrix, of which panels are copied in turn. The places of a result whose channels are
   // adjacent are apart.
   if (s.in_last || !s.unit_step) {
     c.scattered = matrix;

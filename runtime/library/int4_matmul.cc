@@ -163,7 +163,7 @@ SMELT_INLINE void Columns(const Packing& p, const char* block, int64_t lines, in
                           int64_t ldy) {
   using V = Floats<kLanes>;
   const int64_t width = lines * kLine, step = p.words * kWord, depth = rows.step;
-  // Of many rows, registers hold the sums of a group alone.
+  // Registers hold the sums of many rows for one group alone.
   constexpr bool kTotalsInMemory = kRows > 4;
   V totals[kTotalsInMemory ? 1 : kRows][kCount] = {};
   for (int64_t g = 0; g < p.groups; ++g) {

@@ -24,6 +24,10 @@ using Dims = std::array<int64_t, 3>;
 
 constexpr int64_t kMostImageBytes = int64_t{1} << 40;  // that an address space could hold
 
+// The rows of bytes that are multiplied: copies of what the taps read, or places of the image itself, which may follow one
+// another in the operand's memory, too.
+enum class RowsAre { kCopied, kImage, kLine };
+
 class Int8Convolution : public PreparedOp {
  public:
   static MakeResult Make(const LibraryRequest& r, const ConvParams& p, int64_t zero, PackedWeights* packed) {
@@ -37,9 +41,9 @@ class Int8Convolution : public PreparedOp {
     if (op->out_.NumElements() == 0) return std::unique_ptr<PreparedOp>(std::move(op));
     SMELT_RETURN_IF_ERROR(op->Pack(packed));
     const int64_t rest = op->places_ % op->block_;
-    SMELT_ASSIGN_OR_RETURN(op->product_, op->Product(op->block_, packed));
+    SMELT_ASSIGN_OR_RETURN(op->products_[0], op->Product(op->block_, packed));
     if (rest != 0) {
-      SMELT_ASSIGN_OR_RETURN(op->last_product_, op->Product(rest, packed));
+      SMELT_ASSIGN_OR_RETURN(op->products_[1], op->Product(rest, packed));
     }
     return std::unique_ptr<PreparedOp>(std::move(op));
   }
@@ -62,7 +66,7 @@ class Int8Convolution : public PreparedOp {
     std::atomic<bool> failed = false;
     for (int64_t n = 0; n < out_.sizes[0]; ++n) {
       const char* const from = inputs[0] + n * in_.strides[0];
-      if (one_line_) {
+      if (rows_ == RowsAre::kLine) {
         constexpr int64_t kPlaces = 128;  // at a time: their channels stay in the caches
         context.For((places_ + kPlaces - 1) / kPlaces, [&](int64_t part) {
           const int64_t first = part * kPlaces;
@@ -105,9 +109,11 @@ class Int8Convolution : public PreparedOp {
       padded_[d] = size_[d] + 2 * padding_[d];
     }
     depth_ = taps_ * channels_;
-    one_tap_ = padded_ == out_size_ && taps_ == 1 && stride_ == Dims{1, 1, 1} && padded_ == size_;
-    one_line_ = one_tap_ && (step_[1] == size_[2] * step_[2] || size_[1] == 1) &&
-                (step_[0] == size_[1] * step_[1] || size_[0] == 1);
+    if (padded_ == out_size_ && taps_ == 1 && stride_ == Dims{1, 1, 1} && padded_ == size_) {
+      const bool line =
+          (step_[1] == size_[2] * step_[2] || size_[1] == 1) && (step_[0] == size_[1] * step_[1] || size_[0] == 1);
+      rows_ = line ? RowsAre::kLine : RowsAre::kImage;
+    }
     // About 8 million multiplications.
     constexpr int64_t kWork = int64_t{8} << 20, kLeast = 32, kMost = 256;
     block_ = std::clamp(kWork / std::max<int64_t>(depth_ * out_channels_, 1) / 16 * 16, kLeast, kMost);
@@ -212,7 +218,7 @@ class Int8Convolution : public PreparedOp {
 
   // Returns the rows of bytes that the taps read of `count` places from `first` on.
   const char* Rows(const char* image, const Dims& first, int64_t count) const {
-    if (one_tap_) return image + ((first[0] * size_[1] + first[1]) * size_[2] + first[2]) * channels_;
+    if (rows_ != RowsAre::kCopied) return image + ((first[0] * size_[1] + first[1]) * size_[2] + first[2]) * channels_;
     char* const rows = Scratch::Get(ScratchUse::kSource, count * depth_);
     Dims o = first;
     char* row = rows;
@@ -240,7 +246,7 @@ class Int8Convolution : public PreparedOp {
     const char* const rows = Rows(image, begin, count);
     auto* const result = reinterpret_cast<int32_t*>(
         direct_ ? to + first * out_channels_ * 4 : Scratch::Get(ScratchUse::kDestination, count * out_channels_ * 4));
-    const PreparedOp& product = count == block_ ? *product_ : *last_product_;
+    const PreparedOp& product = *products_[count == block_ ? 0 : 1];
     const LibraryContext alone;
     if (!product.Run(alone, {const_cast<char*>(rows), const_cast<char*>(weight)}, {reinterpret_cast<char*>(result)})
              .ok())
@@ -280,11 +286,11 @@ class Int8Convolution : public PreparedOp {
   Dims size_ = {1, 1, 1}, step_ = {}, out_size_ = {1, 1, 1}, out_step_ = {}, kernel_ = {1, 1, 1}, weight_step_ = {};
   Dims stride_ = {1, 1, 1}, padding_ = {}, dilation_ = {1, 1, 1}, padded_ = {};
   int64_t taps_ = 1, places_ = 1, depth_ = 0, block_ = 0;
-  bool one_tap_ = false;                                      // the rows are the image's own
-  bool one_line_ = false;                                     // besides, places follow one another in memory
-  bool direct_ = false;                                       // products are written to the result
-  std::shared_ptr<const char> matrix_, sums_;                 // of a constant weight
-  std::shared_ptr<const PreparedOp> product_, last_product_;  // of block_ places, and of those behind the last block
+  RowsAre rows_ = RowsAre::kCopied;
+  bool direct_ = false;                        // products are written to the result
+  std::shared_ptr<const char> matrix_, sums_;  // of a constant weight
+  // The first for block_ places, the other for those behind the last block.
+  std::array<std::shared_ptr<const PreparedOp>, 2> products_;
 };
 
 }  // namespace

@@ -68,7 +68,7 @@ SMELT_DEVICE_FUNCTION void Zero(const Int* w, Int first, Int step) {
   for (Int i = whole + first; i < w[1]; i += step) At<char>(w[0])[i] = 0;
 }
 
-// Whether any report is not 0. The words: reports, their number, their distance.
+// Returns true if any report is not 0. The words: reports, their number, their distance.
 SMELT_DEVICE_FUNCTION bool IsReported(const Int* w) {
   bool reported = false;
   for (Int k = 0; k < w[1]; ++k) reported |= At<const Int>(w[0])[k * w[2]] != 0;
