@@ -15,47 +15,21 @@
 namespace smelt {
 namespace {
 
-// Returns whether the interpreter of scalar functions and every kernel agree on the bits of the result.
-bool IsExact(const ScalarInstr& in) {
+// Returns whether the interpreter of scalar functions and every kernel agree on the bits of the result, and neither refuses.
+bool IsSameInEveryKernel(const ScalarInstr& in) {
   switch (in.op) {
-    case ScalarOp::kArg:
-    case ScalarOp::kConst:
-    case ScalarOp::kCast:
-    case ScalarOp::kAdd:
-    case ScalarOp::kSub:
-    case ScalarOp::kMul:
-    case ScalarOp::kDiv:
-    case ScalarOp::kNeg:
-    case ScalarOp::kAbs:
-    case ScalarOp::kMin:
-    case ScalarOp::kMax:
-    case ScalarOp::kFMin:
-    case ScalarOp::kFMax:
-    case ScalarOp::kCopysign:
-    case ScalarOp::kAnd:
-    case ScalarOp::kOr:
-    case ScalarOp::kXor:
-    case ScalarOp::kNot:
-    case ScalarOp::kShl:
-    case ScalarOp::kShr:
-    case ScalarOp::kEq:
-    case ScalarOp::kNe:
-    case ScalarOp::kLt:
-    case ScalarOp::kLe:
-    case ScalarOp::kGt:
-    case ScalarOp::kGe:
-    case ScalarOp::kSelect:
-    case ScalarOp::kIsNan:
-    case ScalarOp::kIsInf:
-    case ScalarOp::kSignbit:
-    case ScalarOp::kFloor:
-    case ScalarOp::kCeil:
-    case ScalarOp::kTrunc:
-    case ScalarOp::kRound:
-    case ScalarOp::kSqrt:
-      return true;
-    default:
+    // Integers may be divided by 0.
+    case ScalarOp::kDivTrunc:
+    case ScalarOp::kDivFloor:
+    case ScalarOp::kRemTrunc:
+    case ScalarOp::kRemFloor:
+    // Kernels have code of their own for these.
+    case ScalarOp::kFma:
+    case ScalarOp::kNextAfter:
+    case ScalarOp::kRsqrt:
       return false;
+    default:
+      return IsExact(in.op);
   }
 }
 
@@ -77,7 +51,7 @@ class Composer {
       results.push_back(it->second);
     }
     ScalarFn f = b_.Finish(std::move(results));
-    if (!absl::c_all_of(f.instrs, IsExact)) return std::nullopt;
+    if (!absl::c_all_of(f.instrs, IsSameInEveryKernel)) return std::nullopt;
     return f;
   }
 

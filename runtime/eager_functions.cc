@@ -77,7 +77,7 @@ const char* ElementOf(const Tensor& t, int64_t number) {
 
 // Returns whether a function takes the arguments of a call, and gives its only result.
 bool Fits(const ScalarFn& f, const fb::BundleT& call) {
-  if (!VerifyScalarFn(f).ok() || f.arg_types.size() != call.args.size() || f.results.size() != 1) return false;
+  if (f.arg_types.size() != call.args.size() || f.results.size() != 1) return false;
   for (size_t k = 0; k < f.arg_types.size(); ++k) {
     const fb::ArgDefT& a = *call.args[k];
     const bool fits = a.kind == fb::ArgKind::Tensor  ? f.arg_types[k] == static_cast<DType>(a.dtype)

@@ -432,13 +432,6 @@ ScalarValue EvalInstr(const ScalarInstr& in, DType from, const ScalarValue* v, b
   return r;
 }
 
-// Returns whether every machine gives the same bits. Others ask the C library, whose functions differ in their last bits
-// from one machine and version to another: the builder leaves those of constants to the kernel.
-bool IsExact(ScalarOp op) {
-  if (op == ScalarOp::kPow || op == ScalarOp::kAtan2 || op == ScalarOp::kHypot) return false;
-  return op <= ScalarOp::kRsqrt;
-}
-
 bool SameInstr(const ScalarInstr& a, const ScalarInstr& b) {
   return a.op == b.op && a.type == b.type && a.operands == b.operands && a.imm == b.imm;
 }
@@ -758,6 +751,11 @@ int NumOperands(ScalarOp op) {
   }
 }
 
+bool IsExact(ScalarOp op) {
+  if (op == ScalarOp::kPow || op == ScalarOp::kAtan2 || op == ScalarOp::kHypot) return false;
+  return op <= ScalarOp::kRsqrt;
+}
+
 bool ScalarImm::operator==(const ScalarImm& o) const { return i == o.i && std::memcmp(&f, &o.f, sizeof(f)) == 0; }
 
 std::string ScalarFn::ToString() const {
@@ -848,6 +846,7 @@ int ScalarBuilder::Op(ScalarOp op, DType t, int a, int b, int c) {
   }
   for (int k = n; k < 3; ++k) in.operands[k] = -1;
   const DType from = fn_.instrs[a].type;
+  // Other functions of constants are left to the kernel.
   if (constant && (IsInt(t) || IsExact(op))) {
     bool by_zero = false;
     const ScalarValue v = EvalInstr(in, from, values, &by_zero);

@@ -104,6 +104,9 @@ enum class ScalarOp : uint8_t {
 };
 const char* Name(ScalarOp op);  // "add", "div_floor", ...
 int NumOperands(ScalarOp op);
+// Returns whether every machine gives the same bits. Others ask the C library, whose functions differ in their last bits
+// from one machine and version to another.
+bool IsExact(ScalarOp op);
 
 struct ScalarImm {
   int64_t i = 0;
