@@ -142,12 +142,8 @@ absl::StatusOr<std::shared_ptr<const Program>> Executable::Make(std::shared_ptr<
   p->options_ = options;
   // A weight that has been packed is rarely read in its place again.
   p->library_ = std::make_shared<Library>([file = p->container_.get()](const PackedWeights::Source& weight) {
-    // The source may be a packed form itself. Only pages of the file go back.
-    for (int i = 0; i < static_cast<int>(file->segments().size()); ++i) {
-      const absl::Span<const uint8_t> bytes = file->bytes(i);
-      const auto* const begin = reinterpret_cast<const uint8_t*>(weight.begin);
-      if (begin >= bytes.begin() && begin < bytes.end()) return file->ReleasePages(weight.begin, weight.bytes);
-    }
+    // The source may be a packed form itself, which is no part of the file.
+    if (file->Contains(weight.begin)) file->ReleasePages(weight.begin, weight.bytes);
   });
   const std::string& name = p->container_->name();
   SMELT_ASSIGN_OR_RETURN(p->own_bundle_, LoadBundle(*p->container_));

@@ -89,6 +89,11 @@ class Container {
   // private copy. The address stays valid as long as the container. Only for kCode, whose digest Open has checked.
   absl::StatusOr<const uint8_t*> MapExecutable(int segment) const;
 
+  // Returns whether the byte at this address is one of the container's.
+  bool Contains(const void* byte) const {
+    return static_cast<const uint8_t*>(byte) >= data_ && static_cast<const uint8_t*>(byte) < data_ + size_;
+  }
+
   // Gives the whole pages of [begin, begin + bytes) of the container back to the system. They are read from the file again
   // when they are used. Does nothing for a container that is not mapped from a file.
   void ReleasePages(const void* begin, int64_t bytes) const;

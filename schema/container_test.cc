@@ -114,6 +114,8 @@ TEST(ContainerTest, ReleasedPagesLeaveMemoryAndAreReadAgain) {
   ASSERT_TRUE(file.ok() && memory.ok());
   ASSERT_EQ(Text((*file)->bytes(0)), weights);
   const uint8_t* begin = (*file)->bytes(0).data();
+  EXPECT_TRUE((*file)->Contains(begin) && (*file)->Contains(begin + 99999));
+  EXPECT_FALSE((*file)->Contains(bytes.data()) || (*file)->Contains(begin + bytes.size()));
   EXPECT_GE(ResidentKib(begin), 97);
   (*file)->ReleasePages(begin, 100000);
   EXPECT_LE(ResidentKib(begin), 8);  // the pages of the header and of the table
