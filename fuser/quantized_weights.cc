@@ -33,6 +33,9 @@ struct QuantizedWeight {
   ValueId elements, scales, zeros;
 };
 
+// Sums of so many products of bytes, and the terms of zero points that are taken off them, fit in int32.
+constexpr int64_t kMostDepth = int64_t{1} << 15;
+
 // Rows of bytes that are dequantized: by one scale and zero point, or by those of each row. A zero point that is known is
 // not among the values.
 struct QuantizedRows {
@@ -374,8 +377,6 @@ class WeightFinder {
   // A linear layer of dequantized bytes and a dequantized weight of int8 becomes a product of the bytes themselves: the
   // sums are of int32, and the zero point of the rows takes off a multiple of the sum of each weight's row.
   absl::Status ReplaceByIntegers(NodeId n) {
-    // Sums of products of bytes, and what is taken off them, fit in int32.
-    constexpr int64_t kMostDepth = int64_t{1} << 15;
     const std::optional<QuantizedRows> r = RowsOf(In(n, 0));
     if (!r || Type(In(n, 0)).rank() < 1) return absl::OkStatus();
     const std::optional<QuantizedWeight> w = Widened(In(n, 1), DType::kFloat32);
@@ -444,7 +445,6 @@ class WeightFinder {
   // A convolution of dequantized bytes becomes one of the bytes: the sums are of int32. Groups, whose products would be
   // narrow, and numbers that only the run knows leave it as it is.
   absl::Status ReplaceConvolution(NodeId n) {
-    constexpr int64_t kMostDepth = int64_t{1} << 15;  // as above
     const std::optional<QuantizedRows> x = RowsOf(In(n, 0), /*in_order=*/false);
     if (!x || x->by_row || x->scale.valid()) return absl::OkStatus();
     const std::optional<QuantizedRows> w = KernelOf(In(n, 1));
