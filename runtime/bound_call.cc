@@ -101,6 +101,11 @@ absl::Status BoundCall::UseView(int v) {
                    " does not lie in ", SlotName(def.slot)));
 }
 
+absl::Status BoundCall::UseScalar(int v) {
+  SMELT_RETURN_IF_ERROR(UseView(v));
+  return bound->views[v].elements < 1 ? absl::InternalError("a scalar is read from an empty view") : absl::OkStatus();
+}
+
 absl::StatusOr<Tensor> BoundCall::TensorOf(int v) {
   SMELT_RETURN_IF_ERROR(UseView(v));
   const fb::ViewT& view = *plan->plan->views[v];

@@ -40,6 +40,8 @@ struct BoundCall {
   // --- views ---
   // Prepares a view for use: binds it to sizes from data if necessary, and checks that it is inside its slot.
   absl::Status UseView(int v);
+  // The same for a view whose first element is read.
+  absl::Status UseScalar(int v);
   char* Address(int v) const {
     const fb::ViewT& view = *plan->plan->views[v];
     return slots.base[view.slot] + bound->views[v].offset * ItemSize(static_cast<DType>(view.dtype));

@@ -534,8 +534,7 @@ absl::Status StepRunner::RunComputeNumber(const fb::ComputeNumberT& c) {
 }
 
 absl::Status StepRunner::RunReadScalar(const fb::ReadScalarT& r) {
-  SMELT_RETURN_IF_ERROR(call_.UseView(r.view));
-  if (call_.bound->views[r.view].elements < 1) return absl::InternalError("a scalar is read from an empty view");
+  SMELT_RETURN_IF_ERROR(call_.UseScalar(r.view));
   const DType t = static_cast<DType>(call_.plan->plan->views[r.view]->dtype);
   std::vector<char> bytes;
   SMELT_ASSIGN_OR_RETURN(const StridedSpan span, call_.ReadOnHost(r.view, &bytes));
@@ -697,8 +696,7 @@ bool StepRunner::IsChoiceOnDevice(int block, int index) {
 
 absl::StatusOr<ExecutionDevice::Predicate> StepRunner::PredicateOf(const fb::StepT& step) {
   const int view = step.step.AsReadScalar()->view;
-  SMELT_RETURN_IF_ERROR(StateError(call_.UseView(view), step.source));
-  if (call_.bound->views[view].elements < 1) return absl::InternalError("a scalar is read from an empty view");
+  SMELT_RETURN_IF_ERROR(StateError(call_.UseScalar(view), step.source));
   return ExecutionDevice::Predicate{
       call_.Address(view), ItemSize(static_cast<DType>(call_.plan->plan->views[view]->dtype)), {}};
 }
