@@ -14,6 +14,7 @@
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/tensor/region.h"
+#include "smelt/functionalize/example_value.h"
 #include "smelt/functionalize/functional_counterpart.h"
 #include "smelt/functionalize/functionalize.h"
 #include "smelt/functionalize/memory.h"
@@ -28,17 +29,6 @@ std::vector<int> UserInputs(const Graph& g) {
     if (g.input_infos[i].kind == InputInfo::Kind::kUser) user.push_back(i);
   }
   return user;
-}
-
-// Returns the value of an expression in the exported example.
-int64_t Hint(const Graph& g, const Expr& e) {
-  absl::flat_hash_map<std::string, int64_t> values;
-  for (const std::string& s : e.Symbols()) {
-    auto it = g.symbol_hints.find(s);
-    values[s] = it == g.symbol_hints.end() ? 4 : it->second;
-  }
-  auto v = e.Evaluate(values);
-  return v.ok() ? *v : -1;
 }
 
 }  // namespace
@@ -106,7 +96,7 @@ absl::Status BindInputs(ProgramWalk& walk) {
       for (size_t k = 0; k < geometry.strides.size(); ++k) {
         const std::string symbol = absl::StrCat(value.name, ".stride", k);
         SymbolRanges::Range range;
-        range.hint = Hint(walk.g, geometry.strides[k]);
+        range.hint = ExampleValue(walk.g, geometry.strides[k]).value_or(-1);
         walk.g.symbols.Set(symbol, range);
         walk.inputs.exported_strides.push_back({symbol, geometry.strides[k]});
         geometry.strides[k] = Expr::Symbol(symbol);

@@ -11,22 +11,9 @@
 #include "smelt/core/tensor/decide.h"
 #include "smelt/core/tensor/memory_format.h"
 #include "smelt/core/tensor/view_rules.h"
+#include "smelt/functionalize/example_value.h"
 
 namespace smelt {
-
-namespace {
-
-int64_t Hint(const Graph& g, const Expr& e) {
-  absl::flat_hash_map<std::string, int64_t> values;
-  for (const std::string& s : e.Symbols()) {
-    auto it = g.symbol_hints.find(s);
-    values[s] = it == g.symbol_hints.end() ? 4 : it->second;
-  }
-  auto v = e.Evaluate(values);
-  return v.ok() ? *v : INT64_MAX;
-}
-
-}  // namespace
 
 std::optional<bool> HasFormat(const Graph& g, const TensorType& t, int64_t memory_format) {
   const std::vector<Expr>& s = *t.sizes;
@@ -77,7 +64,8 @@ bool IsViewable(const Graph& g, const TensorType& from, const std::vector<Expr>&
     const bool end = d == 0 || (old_sizes[d - 1] != Expr(1) && old_strides[d - 1] != tensor_numel * chunk_base);
     if (!end) continue;
     while (view_d >= 0 && (view_numel != tensor_numel) &&
-           (Hint(g, view_numel) < Hint(g, tensor_numel) || sizes[view_d] == Expr(1))) {
+           (ExampleValue(g, view_numel).value_or(INT64_MAX) < ExampleValue(g, tensor_numel).value_or(INT64_MAX) ||
+            sizes[view_d] == Expr(1))) {
       view_numel = view_numel * sizes[view_d];
       --view_d;
     }
