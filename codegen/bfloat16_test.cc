@@ -10,19 +10,11 @@
 #include "smelt/codegen/compiler.h"
 #include "smelt/codegen/kernel_testing.h"
 #include "smelt/codegen/load_image.h"
+#include "smelt/codegen/test_kernels.h"
 
 namespace smelt {
 namespace {
 
-constexpr char kRound[] = R"(
-kernel parallel=1 reduction=0 vector=0 sequential=0
-param float32 r [unit] alias=-1
-param bfloat16 w [unit] alias=-1
-%0 = load.p0 float32
-%1 = cast bfloat16 %0
-%2 = store.p1 bfloat16 %1
-outer 0 1 2
-)";
 // x * w, rounded before and after.
 constexpr char kScaleTwice[] = R"(
 kernel parallel=1 reduction=0 vector=0 sequential=0
@@ -100,7 +92,7 @@ class BFloat16Test : public testing::TestWithParam<Target> {
 };
 
 TEST_P(BFloat16Test, RoundsToEvenAndEachNanToTheSame) {
-  const KernelSpec spec = ParseOrDie(kRound);
+  const KernelSpec spec = ParseOrDie(kTestRounding);
   const LoadedImage image = Load(spec);
   std::vector<uint32_t> x;
   for (uint32_t high = 0; high < 0x10000; ++high) {

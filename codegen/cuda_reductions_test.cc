@@ -8,21 +8,11 @@
 #include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/IR/Verifier.h"
 #include "smelt/codegen/kernel_testing.h"
+#include "smelt/codegen/test_kernels.h"
 #include "smelt/fuser/kernel_spec.h"
 
 namespace smelt {
 namespace {
-
-constexpr char kSum[] = R"(
-kernel parallel=1 reduction=1 vector=1 sequential=0
-param float32 r [any,unit] alias=-1
-param float32 w [unit,zero] alias=-1
-%0 = load.p0 float32
-%1 = reduce.sum float32 %0
-%2 = store.p1 float32 %1
-inner 0 1
-outer 2
-)";
 
 int CountBarriers(const llvm::Function& f) {
   int n = 0;
@@ -37,7 +27,7 @@ int CountBarriers(const llvm::Function& f) {
 int BarriersOfSum(CudaReductions::Scope scope) {
   llvm::LLVMContext context;
   llvm::Module module("kernel", context);
-  const KernelSpec spec = ParseOrDie(kSum);
+  const KernelSpec spec = ParseOrDie(kTestRowSum);
   CudaFunction f(module, spec, "k");
   CudaReductions reductions(f, spec);
   std::vector<llvm::Value*> values(spec.instrs.size(), nullptr);

@@ -286,15 +286,7 @@ outer 0 1 2 3
 }
 
 TEST(CudaTest, BFloat16IsRoundedToNearestEvenInOneInstruction) {
-  const KernelSpec spec = ParseOrDie(R"(
-kernel parallel=1 reduction=0 vector=0 sequential=0
-param float32 r [unit] alias=-1
-param bfloat16 w [unit] alias=-1
-%0 = load.p0 float32
-%1 = cast bfloat16 %0
-%2 = store.p1 bfloat16 %1
-outer 0 1 2
-)");
+  const KernelSpec spec = ParseOrDie(kTestRounding);
   // 1 + 2^-8 and 1 + 3 * 2^-8 are halfway; the smallest denormal of bfloat16 is 2^-133.
   const float x[] = {1 + 1.0f / 256, 1 + 3.0f / 256, INFINITY, 3.4e38f, std::ldexp(1.0f, -133), -0.0f};
   uint16_t out[6] = {};
@@ -309,16 +301,7 @@ outer 0 1 2
 }
 
 TEST(CudaTest, NanAndInfinityGoThroughARowsReductions) {
-  const KernelSpec spec = ParseOrDie(R"(
-kernel parallel=1 reduction=1 vector=1 sequential=0
-param float32 r [any,unit] alias=-1
-param float32 w [unit,zero] alias=-1
-%0 = load.p0 float32
-%1 = reduce.sum float32 %0
-%2 = store.p1 float32 %1
-inner 0 1
-outer 2
-)");
+  const KernelSpec spec = ParseOrDie(kTestRowSum);
   const int n = 300;
   std::vector<float> x(4 * n, 1.0f), out(4);
   x[0 * n + 7] = INFINITY;

@@ -4,24 +4,13 @@
 
 #include "gtest/gtest.h"
 #include "smelt/codegen/emitter_testing.h"
+#include "smelt/codegen/test_kernels.h"
 
 namespace smelt {
 namespace {
 
-// p2 = p0 transposed + p1
-constexpr char kAdd[] = R"(kernel parallel=2 reduction=0 vector=1 sequential=0
-param float32 r [unit,any] alias=-1
-param float32 r [any,unit] alias=-1
-param float32 w [any,unit] alias=-1
-%0 = load.p0 float32
-%1 = load.p1 float32
-%2 = add float32 %0 %1
-%3 = store.p2 float32 %2
-outer 0 1 2 3
-)";
-
 TEST(BlockEmitterTest, ABlocksBodyIsWholeVectorsOfOneRow) {
-  EmitterFixture e(kAdd);
+  EmitterFixture e(kTestAddTransposed);
   SquareEmitter squares(e.fn, e.plan);
   ASSERT_TRUE(squares.block().has_value());
   BlockEmitter blocks(e.fn, e.plan, e.words, squares);
@@ -39,7 +28,7 @@ TEST(BlockEmitterTest, ABlocksBodyIsWholeVectorsOfOneRow) {
 }
 
 TEST(BlockEmitterTest, OnlyLaunchesOfWholeLinesAreInBlocks) {
-  EmitterFixture e(kAdd);
+  EmitterFixture e(kTestAddTransposed);
   SquareEmitter squares(e.fn, e.plan);
   BlockEmitter blocks(e.fn, e.plan, e.words, squares);
   llvm::Value* whole = blocks.WritesWholeLines();

@@ -5,20 +5,14 @@
 #include "gtest/gtest.h"
 #include "smelt/codegen/kernel_testing.h"
 #include "smelt/codegen/plan_testing.h"
+#include "smelt/codegen/test_kernels.h"
 #include "smelt/fuser/kernel_spec.h"
 
 namespace smelt {
 namespace {
 
 TEST(PlanLoweringTest, ALoadAfterTheStoreDoesNotReadFirst) {
-  const KernelSpec before = ParseOrDie(R"(
-kernel parallel=1 reduction=0 vector=0 sequential=0
-param float32 r [unit] alias=-1
-param float32 w [unit] alias=-1
-%0 = load.p0 float32
-%1 = store.p1 float32 %0
-outer 0 1
-)");
+  const KernelSpec before = ParseOrDie(kTestCopy);
   EXPECT_TRUE(PlanLowering::ReadsFirst(before, 0, 1));
   const KernelSpec after = ParseOrDie(R"(
 kernel parallel=1 reduction=0 vector=0 sequential=0

@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "smelt/codegen/emitter_testing.h"
 #include "smelt/codegen/kernel_testing.h"
+#include "smelt/codegen/test_kernels.h"
 #include "smelt/fuser/kernel_spec.h"
 
 namespace smelt {
@@ -131,16 +132,7 @@ outer 0 1
 }
 
 TEST(ScheduleTest, AReadAlongTheRowsOfAResultIsTiled) {
-  const KernelSpec spec = ParseOrDie(R"(kernel parallel=2 reduction=0 vector=1 sequential=0
-param float32 r [unit,any] alias=-1
-param float32 r [any,unit] alias=-1
-param float32 w [any,unit] alias=-1
-%0 = load.p0 float32
-%1 = load.p1 float32
-%2 = add float32 %0 %1
-%3 = store.p2 float32 %2
-outer 0 1 2 3
-)");
+  const KernelSpec spec = ParseOrDie(kTestAddTransposed);
   const Schedule plan = Schedule::Of(spec, kV4);
   EXPECT_TRUE(plan.tiles.some);
   EXPECT_EQ(plan.tiles.is_tiled, (std::vector<bool>{true, false, false}));

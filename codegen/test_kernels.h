@@ -28,12 +28,42 @@ param float32 w [any,unit] alias=-1
 %1 = store.p1 float32 %0
 outer 0 1
 )";
+// A copy that rounds.
+inline constexpr char kTestRounding[] = R"(kernel parallel=1 reduction=0 vector=0 sequential=0
+param float32 r [unit] alias=-1
+param bfloat16 w [unit] alias=-1
+%0 = load.p0 float32
+%1 = cast bfloat16 %0
+%2 = store.p1 bfloat16 %1
+outer 0 1 2
+)";
+// p2 = p0 transposed + p1
+inline constexpr char kTestAddTransposed[] = R"(kernel parallel=2 reduction=0 vector=1 sequential=0
+param float32 r [unit,any] alias=-1
+param float32 r [any,unit] alias=-1
+param float32 w [any,unit] alias=-1
+%0 = load.p0 float32
+%1 = load.p1 float32
+%2 = add float32 %0 %1
+%3 = store.p2 float32 %2
+outer 0 1 2 3
+)";
 // The maximum of each row.
 inline constexpr char kTestRowMax[] = R"(kernel parallel=1 reduction=1 vector=1 sequential=0
 param float32 r [any,unit] alias=-1
 param float32 w [unit,zero] alias=-1
 %0 = load.p0 float32
 %1 = reduce.max float32 %0
+%2 = store.p1 float32 %1
+inner 0 1
+outer 2
+)";
+// The sum of each row.
+inline constexpr char kTestRowSum[] = R"(kernel parallel=1 reduction=1 vector=1 sequential=0
+param float32 r [any,unit] alias=-1
+param float32 w [unit,zero] alias=-1
+%0 = load.p0 float32
+%1 = reduce.sum float32 %0
 %2 = store.p1 float32 %1
 inner 0 1
 outer 2
