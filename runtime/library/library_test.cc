@@ -665,6 +665,19 @@ std::vector<int64_t> OutSizes(const ConvCase& c) {
   return out;
 }
 
+struct ConvSizes {
+  std::vector<int64_t> in, out, weight, places;  // places: the spatial sizes of `out`
+};
+
+ConvSizes SizesOf(const ConvCase& c) {
+  ConvSizes s{{c.n, c.ic}, {c.n, c.oc}, {c.oc, c.ic / c.groups}, OutSizes(c)};
+  if (c.transposed) s.weight = {c.ic, c.oc / c.groups};
+  s.in.insert(s.in.end(), c.in.begin(), c.in.end());
+  s.out.insert(s.out.end(), s.places.begin(), s.places.end());
+  s.weight.insert(s.weight.end(), c.k.begin(), c.k.end());
+  return s;
+}
+
 std::vector<ConvCase> ConvCases() {
   return {
       {2, 2, 3, 8, 1, {9, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false},
@@ -696,13 +709,7 @@ TEST(ConvolutionTest, EveryShapeLayoutAndDtypeGivesTheSumOfItsTaps) {
   for (DType t : {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kFloat64, DType::kInt32}) {
     for (const ConvCase& c : ConvCases()) {
       for (int layout = 0; layout < 4; ++layout) {
-        std::vector<int64_t> in_sizes = {c.n, c.ic}, out_sizes = {c.n, c.oc};
-        std::vector<int64_t> w_sizes =
-            c.transposed ? std::vector<int64_t>{c.ic, c.oc / c.groups} : std::vector<int64_t>{c.oc, c.ic / c.groups};
-        const std::vector<int64_t> out = OutSizes(c);
-        in_sizes.insert(in_sizes.end(), c.in.begin(), c.in.end());
-        out_sizes.insert(out_sizes.end(), out.begin(), out.end());
-        w_sizes.insert(w_sizes.end(), c.k.begin(), c.k.end());
+        const auto [in_sizes, out_sizes, w_sizes, out] = SizesOf(c);
         const Tensor x = Image(t, in_sizes, layout & 1), y = Image(t, out_sizes, layout & 2);
         const Tensor w = Image(t, w_sizes, layout == 3), bias = Fill(Tensor::Empty(t, {c.oc}));
         ASSERT_TRUE(
@@ -737,13 +744,7 @@ TEST(ConvolutionTest, EveryWayToComputeItGivesTheSumOfItsTaps) {
   for (const DType t : {DType::kFloat32, DType::kFloat64}) {
     for (const ConvCase& c : ConvCases()) {
       for (const bool channels_last : {false, true}) {
-        std::vector<int64_t> in_sizes = {c.n, c.ic}, out_sizes = {c.n, c.oc};
-        std::vector<int64_t> w_sizes =
-            c.transposed ? std::vector<int64_t>{c.ic, c.oc / c.groups} : std::vector<int64_t>{c.oc, c.ic / c.groups};
-        const std::vector<int64_t> out = OutSizes(c);
-        in_sizes.insert(in_sizes.end(), c.in.begin(), c.in.end());
-        out_sizes.insert(out_sizes.end(), out.begin(), out.end());
-        w_sizes.insert(w_sizes.end(), c.k.begin(), c.k.end());
+        const auto [in_sizes, out_sizes, w_sizes, out] = SizesOf(c);
         const Tensor x = Image(t, in_sizes, channels_last), w = Image(t, w_sizes, false);
         const Tensor y = Image(t, out_sizes, channels_last);
         if (y.NumElements() == 0) continue;
@@ -800,11 +801,7 @@ TEST(Int8ConvolutionTest, EveryShapeAndLayoutGivesTheSumOfItsTaps) {
       if (c.transposed || c.groups != 1) continue;
       for (int layout = 0; layout < 4; ++layout) {
         for (const int64_t zero : {0, 5}) {
-          std::vector<int64_t> in_sizes = {c.n, c.ic}, out_sizes = {c.n, c.oc}, w_sizes = {c.oc, c.ic};
-          const std::vector<int64_t> out = OutSizes(c);
-          in_sizes.insert(in_sizes.end(), c.in.begin(), c.in.end());
-          out_sizes.insert(out_sizes.end(), out.begin(), out.end());
-          w_sizes.insert(w_sizes.end(), c.k.begin(), c.k.end());
+          const auto [in_sizes, out_sizes, w_sizes, out] = SizesOf(c);
           const auto byte = [&] { return std::floor(Random() * 60) + (t == DType::kUInt8 ? 128 : 0); };
           const Tensor x = Fill(Image(t, in_sizes, layout & 1), byte);
           const Tensor w = Fill(Image(DType::kInt8, w_sizes, layout == 3), [] { return std::floor(Random() * 60); });
@@ -864,11 +861,7 @@ TEST(ConvolutionTest, ALargeImageIsTheSameInBandsOfRowsOnAnyNumberOfThreads) {
       {3, 1, 16, 32, 1, {12, 10, 10}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, false},
   };
   for (const ConvCase& c : cases) {
-    std::vector<int64_t> in_sizes = {c.n, c.ic}, out_sizes = {c.n, c.oc}, w_sizes = {c.oc, c.ic / c.groups};
-    const std::vector<int64_t> out = OutSizes(c);
-    in_sizes.insert(in_sizes.end(), c.in.begin(), c.in.end());
-    out_sizes.insert(out_sizes.end(), out.begin(), out.end());
-    w_sizes.insert(w_sizes.end(), c.k.begin(), c.k.end());
+    const auto [in_sizes, out_sizes, w_sizes, out] = SizesOf(c);
     for (int layout = c.spatial == 2 && c.groups == 1 ? 0 : 3; layout < 4; layout += 3) {
       const DType t = DType::kFloat32;
       const Tensor x = Image(t, in_sizes, layout & 1), y = Image(t, out_sizes, layout & 2);
@@ -1115,13 +1108,7 @@ TEST(ConvolutionTest, AnExpandedWeightGivesWhatItsCopyGives) {
 TEST(ConvolutionTest, TheBackwardIsTheTransposeOfEachOperand) {
   for (const ConvCase& c : ConvCases()) {
     for (DType t : {DType::kFloat32, DType::kFloat64}) {
-      std::vector<int64_t> in_sizes = {c.n, c.ic}, out_sizes = {c.n, c.oc};
-      std::vector<int64_t> w_sizes =
-          c.transposed ? std::vector<int64_t>{c.ic, c.oc / c.groups} : std::vector<int64_t>{c.oc, c.ic / c.groups};
-      const std::vector<int64_t> out = OutSizes(c);
-      in_sizes.insert(in_sizes.end(), c.in.begin(), c.in.end());
-      out_sizes.insert(out_sizes.end(), out.begin(), out.end());
-      w_sizes.insert(w_sizes.end(), c.k.begin(), c.k.end());
+      const auto [in_sizes, out_sizes, w_sizes, out] = SizesOf(c);
       const Tensor x = Image(t, in_sizes, false), w = Image(t, w_sizes, false), g = Image(t, out_sizes, false);
       const Tensor gx = Image(t, in_sizes, true), gw = Image(t, w_sizes, false), gb = Tensor::Empty(t, {c.oc});
       ASSERT_TRUE(Call("convolution_backward", {g, x, w}, {gx, gw, gb}, ConvInts(c)).ok());
