@@ -13,6 +13,7 @@
 #include "smelt/core/tensor/device.h"
 #include "smelt/core/tensor/dtype.h"
 #include "smelt/core/tensor/tensor.h"
+#include "smelt/runtime/cuda/testing/device_calls.h"
 #include "smelt/runtime/cuda/testing/fake_driver.h"
 #include "smelt/runtime/cuda/testing/native_kernels.h"
 #include "smelt/runtime/program.h"
@@ -26,17 +27,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 bool DeviceDecides() { return std::getenv("SMELT_FAKE_CUDA_VERSION") == nullptr; }
-
-Tensor OnDevice(const std::vector<float>& values) { return *VectorOf(values).CopyTo(Device::Cuda(0)); }
-std::vector<float> Values(const Tensor& t) { return FloatsOf(*t.CopyTo(Device::Cpu())); }
-
-std::unique_ptr<Instance> InstanceOf(const std::string& bundle, bool words_by_value = true) {
-  auto program = LoadWithNativeKernels(bundle, words_by_value);
-  EXPECT_TRUE(program.ok()) << program.status();
-  auto instance = Instance::Create(*program);
-  EXPECT_TRUE(instance.ok()) << instance.status();
-  return *std::move(instance);
-}
 
 void ExpectDecision(const CallStats& stats) {
   EXPECT_EQ(stats.device_waits == 0, DeviceDecides());
@@ -119,35 +109,6 @@ TEST(ChoicesTest, ABranchWhoseKernelsTakeTheirWordsFromMemoryIsTakenByTheHost) {
     // The host launches no kernel of the other branch.
     EXPECT_EQ(instance->last_call().kernel_launches, result == 4 ? 4 : 1);
   }
-}
-
-// f(x): while x[0] < 6: x += 1; x += 1
-std::string AddWhileLess(bool refuses = false) {
-  HandBundle b;
-  const int n = b.Const(4), one = b.Const(1);
-  b.VectorArg("x", n);
-  HandPlan p = b.Plan();
-  const int x = p.Vector(p.ArgSlot(0), n), first = p.Vector(p.raw().views[x]->slot, one);
-  const int less = p.View(p.ArenaSlot(b.Const(0), b.Const(16)), {one}, {one}, -1, DType::kBool);
-  p.raw().arena_bytes = b.Const(16);
-  p.raw().num_registers = 1;
-  auto* loop = p.Step<fb::WhileT>();
-  loop->predicate = 0;
-  loop->cond_block = 1;
-  loop->body_block = 2;
-  auto* compare = p.Step<fb::LaunchT>(1);
-  compare->kernel = kLess;
-  compare->tiles = compare->bytes = one;
-  compare->words = {p.Address(first), fb::Word(fb::WordKind::IntConst, 0, 0, 6), p.Address(less)};
-  compare->reads = {first};
-  compare->writes = {less};
-  p.Step<fb::ReadScalarT>(1)->view = less;
-  p.Launch(kAddOne, n, x, x, 2);
-  p.Launch(kAddOne, n, x, x, 2);
-  if (refuses) p.Launch(kFail, n, x, x, 2);
-  p.raw().written_args = {0};
-  p.raw().may_refuse_late = refuses;
-  return b.Pack();
 }
 
 TEST(ChoicesTest, ADeviceRepeatsALoopWithoutTheHost) {

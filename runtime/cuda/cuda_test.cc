@@ -20,6 +20,7 @@
 #include "smelt/core/tensor/device.h"
 #include "smelt/core/tensor/dtype.h"
 #include "smelt/core/tensor/tensor.h"
+#include "smelt/runtime/cuda/testing/device_calls.h"
 #include "smelt/runtime/cuda/testing/fake_driver.h"
 #include "smelt/runtime/cuda/testing/native_kernels.h"
 #include "smelt/runtime/device/device.h"
@@ -57,17 +58,6 @@ std::string AddInPlace(bool refuses = false) {
   p.raw().written_states = {0};
   p.raw().may_refuse_late = refuses;
   return b.Pack();
-}
-
-Tensor OnDevice(const std::vector<float>& values) { return *VectorOf(values).CopyTo(Device::Cuda(0)); }
-std::vector<float> Values(const Tensor& t) { return FloatsOf(*t.CopyTo(Device::Cpu())); }
-
-std::unique_ptr<Instance> InstanceOf(const std::string& bundle, bool words_by_value = true) {
-  auto program = LoadWithNativeKernels(bundle, words_by_value);
-  EXPECT_TRUE(program.ok()) << program.status();
-  auto instance = Instance::Create(*program);
-  EXPECT_TRUE(instance.ok()) << instance.status();
-  return *std::move(instance);
 }
 
 TEST(CudaTest, ArgumentsAndStatesAreWrittenInPlaceAndResultsAreOnTheDevice) {
@@ -578,32 +568,8 @@ TEST(CudaTest, OnlyKernelsWhoseAddressesChangeAreUpdatedInAGraph) {
   EXPECT_THAT(Values(y), ElementsAre(8, 9, 10, 11));
 }
 
-// f(x): while x[0] < 6: x += 1; x += 1. A loop that counts is one for the host.
 TEST(CudaTest, AReadOfTheHostEndsASegmentAndTheRestIsInOrder) {
-  HandBundle b;
-  const int n = b.Const(4), one = b.Const(1);
-  b.VectorArg("x", n);
-  HandPlan p = b.Plan();
-  const int x = p.Vector(p.ArgSlot(0), n), first = p.Vector(p.raw().views[x]->slot, one);
-  const int less = p.View(p.ArenaSlot(b.Const(0), b.Const(16)), {one}, {one}, -1, DType::kBool);
-  p.raw().arena_bytes = b.Const(16);
-  p.raw().num_registers = 2;
-  auto* loop = p.Step<fb::WhileT>();
-  loop->predicate = 0;
-  loop->counter = 1;
-  loop->cond_block = 1;
-  loop->body_block = 2;
-  auto* compare = p.Step<fb::LaunchT>(1);
-  compare->kernel = kLess;
-  compare->tiles = compare->bytes = one;
-  compare->words = {p.Address(first), fb::Word(fb::WordKind::IntConst, 0, 0, 6), p.Address(less)};
-  compare->reads = {first};
-  compare->writes = {less};
-  p.Step<fb::ReadScalarT>(1)->view = less;
-  p.Launch(kAddOne, n, x, x, 2);
-  p.Launch(kAddOne, n, x, x, 2);
-  p.raw().written_args = {0};
-  auto instance = InstanceOf(b.Pack());
+  auto instance = InstanceOf(AddWhileLess(/*refuses=*/false, /*counts=*/true));
   for (int call = 0; call < 3; ++call) {
     const Tensor t = OnDevice({1, 2, 3, 4});
     ASSERT_TRUE(instance->Run({t}).ok());
