@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/match.h"
 #include "smelt/alias/run_views.h"
 #include "smelt/core/op/effects.h"
@@ -136,13 +137,22 @@ class Runner {
     return a.list && a.list == b.list;
   }
 
+  // Appends the value and everything that it holds, each list once.
+  static void Reach(const Any& a, absl::InlinedVector<const Any*, 8>* out) {
+    const auto is_same_list = [&](const Any* known) { return known->list == a.list; };
+    const bool known = a.list && std::any_of(out->begin(), out->end(), is_same_list);
+    out->push_back(&a);
+    if (!a.list || known) return;
+    for (const Any& e : a.list->elements) Reach(e, out);
+  }
+
   static bool ReachesCommon(const Any& a, const Any& b) {
-    std::vector<Any> x, y;
-    std::set<const void*> d1, d2;
-    Reach(a, &x, &d1);
-    Reach(b, &y, &d2);
-    return std::any_of(x.begin(), x.end(), [&](const Any& p) {
-      return std::any_of(y.begin(), y.end(), [&](const Any& q) { return Aliases(p, q); });
+    if (!a.list && !b.list) return Aliases(a, b);
+    absl::InlinedVector<const Any*, 8> x, y;
+    Reach(a, &x);
+    Reach(b, &y);
+    return std::any_of(x.begin(), x.end(), [&](const Any* p) {
+      return std::any_of(y.begin(), y.end(), [&](const Any* q) { return Aliases(*p, *q); });
     });
   }
 

@@ -10,13 +10,16 @@
 namespace smelt {
 
 absl::InlinedVector<int64_t, 16> Handle::Places() const {
-  absl::InlinedVector<int64_t, 16> places = {offset};
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    absl::InlinedVector<int64_t, 16> next;
-    for (int64_t p : places) {
-      for (int64_t i = 0; i < sizes[d]; ++i) next.push_back(p + i * strides[d]);
-    }
-    places = std::move(next);
+  size_t count = 1;
+  for (int64_t size : sizes) count *= static_cast<size_t>(std::max<int64_t>(size, 0));
+  absl::InlinedVector<int64_t, 16> places(count);
+  if (count == 0) return places;
+  // From the last dim outwards: what is there is repeated for each further index.
+  places[0] = offset;
+  size_t made = 1;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    for (size_t i = made; i < made * static_cast<size_t>(sizes[d]); ++i) places[i] = places[i - made] + strides[d];
+    made *= static_cast<size_t>(sizes[d]);
   }
   return places;
 }
