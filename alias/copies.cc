@@ -6,9 +6,17 @@
 
 namespace smelt::alias_internal {
 
+void Copies::Trim() {
+  std::vector<MarkOfValue>().swap(marks_);
+  std::vector<Reached>().swap(reached_);
+  std::vector<From>().swap(from_);
+}
+
 void Copies::Solve(NodeId loop) {
   loop_ = loop;
-  count_ = 0;
+  asked_ = NodeId();
+  reached_.clear();
+  from_.clear();
   if (marks_.size() < s_.records.values.size()) marks_.resize(s_.records.values.size());
   ++epoch_;
   std::vector<NodeId> todo = {loop_};
@@ -24,30 +32,37 @@ void Copies::Solve(NodeId loop) {
   }
 }
 
-std::vector<Copies::From> Copies::CopiesOf(ValueId v) {
-  std::vector<From> out;
+// A loop is asked about for each of its results.
+bool Copies::RunsOnce(NodeId loop) {
+  if (asked_ != loop) {
+    asked_ = loop;
+    runs_ = s_.evaluator.RunsOnce(s_.g.node(loop));
+  }
+  return runs_;
+}
+
+void Copies::AddCopiesOf(ValueId v) {
   const Graph& g = s_.g;
   const Value& value = g.value(v);
   const auto add = [&](ValueId from, uint32_t loop = 0) {
-    if (IsAliasingType(g.value(from).type)) out.push_back({from, loop});
+    if (IsAliasingType(g.value(from).type)) from_.push_back({from, loop});
   };
-  if (!IsAliasingType(value.type)) return out;
   const bool param = g.IsParam(value.def);
   const NodeId n = param ? g.block(g.node(value.def).parent).owner : value.def;
-  if (!n.valid()) return out;
+  if (!n.valid()) return;
   const Node& node = g.node(n);
   const OpEffects& op = GetOpEffects(node.op);
   const size_t at = value.def_index;
   if (IsLoopKind(op.kind)) {
     const bool is_while = op.kind == EffectKind::kWhile;
-    if (node.blocks.empty()) return out;
+    if (node.blocks.empty()) return;
     const BlockId body = is_while && node.blocks.size() > 1 ? node.blocks[1] : node.blocks[0];
     const size_t inputs_from = is_while ? 0 : 2, params_from = param && !is_while ? 1 : 0;
     const size_t results_from = is_while ? 0 : 1;
-    if (at < params_from) return out;
+    if (at < params_from) return;
     const size_t k = at - params_from;
-    if (inputs_from + k >= node.inputs.size()) return out;
-    const bool runs = !param && !is_while && s_.evaluator.RunsOnce(node);
+    if (inputs_from + k >= node.inputs.size()) return;
+    const bool runs = !param && !is_while && RunsOnce(n);
     const bool copies = !param && is_while && MayBeTensor(value.type);
     if (!runs && !copies) add(node.inputs[inputs_from + k]);
     if (results_from + k < g.results(body).size()) {
@@ -57,7 +72,7 @@ std::vector<Copies::From> Copies::CopiesOf(ValueId v) {
   } else if (op.kind == EffectKind::kIf || op.kind == EffectKind::kCond) {
     if (param) {
       if (op.kind == EffectKind::kCond && at + 1 < node.inputs.size()) add(node.inputs[at + 1]);
-      return out;
+      return;
     }
     const std::optional<size_t> taken = s_.evaluator.BranchTaken(node);
     for (size_t b = 0; b < node.blocks.size(); ++b) {
@@ -67,10 +82,10 @@ std::vector<Copies::From> Copies::CopiesOf(ValueId v) {
   } else if (op.kind == EffectKind::kTupleUnpack || op.kind == EffectKind::kListUnpack) {
     // Taken from a container that nothing has changed.
     const SetId p = node.inputs.empty() ? 0 : s_.records.PointsTo(node.inputs[0]);
-    if (!SetPool::IsSingle(p) || IsOld(SetPool::SingleRef(p))) return out;
+    if (!SetPool::IsSingle(p) || IsOld(SetPool::SingleRef(p))) return;
     const Object& o = s_.objects[ObjectOf(SetPool::SingleRef(p))];
     const Contents* c = s_.containers.FindContents(ObjectOf(SetPool::SingleRef(p)));
-    if (o.kind != ObjectKind::kContainer || !o.def.valid() || (c != nullptr && !c->stores.empty())) return out;
+    if (o.kind != ObjectKind::kContainer || !o.def.valid() || (c != nullptr && !c->stores.empty())) return;
     const Node& made = g.node(g.value(o.def).def);
     const EffectKind kind = GetOpEffects(made.op).kind;
     const bool lists = kind == EffectKind::kTupleConstruct || kind == EffectKind::kListConstruct;
@@ -81,64 +96,68 @@ std::vector<Copies::From> Copies::CopiesOf(ValueId v) {
       if (self & uint64_t{1} << i) add(node.inputs[i]);
     }
   }
-  s_.steps += 1 + static_cast<int64_t>(out.size());
-  return out;
 }
 
 void Copies::Open(ValueId v) {
-  MarkOfValue& m = Mark(v);
-  m.epoch = epoch_;
-  m.order = m.low = ++count_;
-  m.open = true;
-  stack_.push_back(v);
-  frames_.push_back({v, CopiesOf(v), 0});
+  const uint32_t number = static_cast<uint32_t>(reached_.size()), from = static_cast<uint32_t>(from_.size());
+  AddCopiesOf(v);
+  const uint32_t end = static_cast<uint32_t>(from_.size());
+  s_.steps += 1 + (end - from);
+  marks_[v.index] = {epoch_, number};
+  reached_.push_back({v, number, from, end, true});
+  stack_.push_back(number);
+  frames_.push_back({number, from});
 }
 
 void Copies::Visit(ValueId root) {
-  if (root.index >= marks_.size() || Seen(root)) return;
+  if (root.index >= marks_.size() || Seen(root) || !IsAliasingType(s_.g.value(root).type)) return;
   Open(root);
   while (!frames_.empty()) {
     Frame& f = frames_.back();
-    if (f.next < f.from.size()) {
-      const ValueId to = f.from[f.next++].v;
-      if (s_.work.OutermostLoop(s_.g.value(to).def) != loop_) continue;  // what comes in is known
-      if (!Seen(to)) {
+    Reached& r = reached_[f.number];
+    if (f.next < r.from_end) {
+      const ValueId to = from_[f.next++].v;
+      if (Seen(to)) {
+        if (At(to).open) r.low = std::min(r.low, marks_[to.index].number);
+      } else if (s_.work.OutermostLoop(s_.g.value(to).def) == loop_) {  // what comes in from outside is known
         Open(to);
-      } else if (Mark(to).open) {
-        Mark(f.v).low = std::min(Mark(f.v).low, Mark(to).order);
       }
       continue;
     }
-    const ValueId v = f.v;
-    const uint32_t low = Mark(v).low;
+    const uint32_t number = f.number, low = r.low;
     frames_.pop_back();
-    if (!frames_.empty()) Mark(frames_.back().v).low = std::min(Mark(frames_.back().v).low, low);
-    if (low != Mark(v).order) continue;
+    if (!frames_.empty()) {
+      uint32_t& below = reached_[frames_.back().number].low;
+      below = std::min(below, low);
+    }
+    if (low != number) continue;
     size_t begin = stack_.size();
-    while (stack_[--begin] != v) {
+    while (stack_[--begin] != number) {
     }
     Close(absl::MakeConstSpan(stack_).subspan(begin));
-    for (size_t i = begin; i < stack_.size(); ++i) Mark(stack_[i]).open = false;
+    for (size_t i = begin; i < stack_.size(); ++i) reached_[stack_[i]].open = false;
     stack_.resize(begin);
   }
 }
 
 SetId Copies::Coming(const From& from) { return s_.memory.Shift(s_.records.PointsTo(from.v), from.loop); }
 
-void Copies::Close(absl::Span<const ValueId> members) {
-  if (members.size() == 1) {
-    SetId all = s_.records.PointsTo(members[0]);
-    const SetId before = all;
-    for (const From& from : CopiesOf(members[0])) all = s_.memory.Join(all, Coming(from));
-    if (all != before) s_.work.SetPointsTo(members[0], all, s_.g.value(members[0]).def, false);
-    return;
-  }
+void Copies::Close(absl::Span<const uint32_t> members) {
+  // Gives the value everything that it is a copy of.
+  const auto gather = [&](const Reached& r) {
+    const SetId before = s_.records.PointsTo(r.v);
+    SetId now = before;
+    for (const From& from : CopiesOf(r)) now = s_.memory.Join(now, Coming(from));
+    if (now != before) s_.work.SetPointsTo(r.v, now, s_.g.value(r.v).def, false);
+  };
+  if (members.size() == 1) return gather(reached_[members[0]]);
   SetId all = 0;
   uint32_t outermost = 0;
-  for (ValueId v : members) {
-    all = s_.memory.Join(all, s_.records.PointsTo(v));
-    for (const From& from : CopiesOf(v)) {
-      const bool inside = Seen(from.v) && Mark(from.v).open && Mark(from.v).order >= Mark(members[0]).order;
+  for (uint32_t member : members) {
+    const Reached& r = reached_[member];
+    all = s_.memory.Join(all, s_.records.PointsTo(r.v));
+    for (const From& from : CopiesOf(r)) {
+      const bool inside = Seen(from.v) && At(from.v).open && marks_[from.v.index].number >= members[0];
       if (!inside) {
         all = s_.memory.Join(all, Coming(from));
       } else if (from.loop != 0 && (outermost == 0 || s_.loops[from.loop].depth < s_.loops[outermost].depth)) {
@@ -149,18 +168,14 @@ void Copies::Close(absl::Span<const ValueId> members) {
   if (outermost == 0) return;
   // Every member gets the allocations inside as older ones, and everything else unchanged.
   const SetId around = s_.memory.Shift(all, outermost);
-  for (ValueId v : members) {
+  for (uint32_t member : members) {
+    const ValueId v = reached_[member].v;
     const SetId before = s_.records.PointsTo(v);
     const SetId now = s_.memory.Join(before, around);
     if (now != before) s_.work.SetPointsTo(v, now, s_.g.value(v).def, false);
   }
   // In the reverse order of their discovery, the values that others are copies of come first.
-  for (size_t i = members.size(); i-- > 0;) {
-    SetId now = s_.records.PointsTo(members[i]);
-    const SetId before = now;
-    for (const From& from : CopiesOf(members[i])) now = s_.memory.Join(now, Coming(from));
-    if (now != before) s_.work.SetPointsTo(members[i], now, s_.g.value(members[i]).def, false);
-  }
+  for (size_t i = members.size(); i-- > 0;) gather(reached_[members[i]]);
 }
 
 }  // namespace smelt::alias_internal

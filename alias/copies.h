@@ -30,40 +30,52 @@ class Copies {
   explicit Copies(AliasDb::State& s) : s_(s) {}
 
   void Solve(NodeId loop);
-  void Trim() { std::vector<MarkOfValue>().swap(marks_); }  // gives back its memory
+  void Trim();  // gives back its memory
   int64_t bytes() const { return static_cast<int64_t>(marks_.capacity() * sizeof(MarkOfValue)); }
 
  private:
+  // The number that the search gave to a value, if it is the search with that epoch.
   struct MarkOfValue {
-    uint32_t epoch = 0, order = 0, low = 0;
-    bool open = false;
+    uint32_t epoch = 0, number = 0;
   };
   struct From {
     ValueId v;
     uint32_t loop = 0;  // by the back edge of this loop
   };
-  struct Frame {
+  // A value that the search has reached, by its number.
+  struct Reached {
     ValueId v;
-    std::vector<From> from;
-    size_t next = 0;
+    uint32_t low = 0;
+    uint32_t from = 0, from_end = 0;  // in from_: the values that it is a copy of
+    bool open = false;
+  };
+  struct Frame {
+    uint32_t number, next;  // of the next value that it is a copy of
   };
 
-  MarkOfValue& Mark(ValueId v) { return marks_[v.index]; }
-  bool Seen(ValueId v) { return Mark(v).epoch == epoch_; }
-  std::vector<From> CopiesOf(ValueId v);  // the values that v is a copy of, if it is one
+  bool Seen(ValueId v) const { return marks_[v.index].epoch == epoch_; }
+  Reached& At(ValueId v) { return reached_[marks_[v.index].number]; }
+  absl::Span<const From> CopiesOf(const Reached& r) const {
+    return absl::MakeConstSpan(from_).subspan(r.from, r.from_end - r.from);
+  }
+  void AddCopiesOf(ValueId v);  // appends the values that v is a copy of, if it is one
+  bool RunsOnce(NodeId loop);
   void Open(ValueId v);
   void Visit(ValueId root);
   SetId Coming(const From& from);
-  void Close(absl::Span<const ValueId> members);  // of a component
+  void Close(absl::Span<const uint32_t> members);  // of a component, by number
 
   AliasDb::State& s_;
   std::vector<MarkOfValue> marks_;  // by value
   uint32_t epoch_ = 0;
   // The search in the loop at hand.
   NodeId loop_;
-  uint32_t count_ = 0;
-  std::vector<ValueId> stack_;
+  std::vector<Reached> reached_;
+  std::vector<From> from_;
+  std::vector<uint32_t> stack_;
   std::vector<Frame> frames_;
+  NodeId asked_;  // RunsOnce has been asked about this loop last, and has answered so
+  bool runs_ = false;
 };
 
 }  // namespace alias_internal
