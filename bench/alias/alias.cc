@@ -1,6 +1,8 @@
 // Measures the time of the alias database and how it grows: one line of JSON per measurement.
 //
 //   bazel run -c opt //bench/alias -- [--only=build/chain] [--max=1000000] [--runs=3]
+//   bazel run -c opt //bench/alias -- --only=linear/ --questions=0 --stages=remove,group,insert_random
+//                                                                    edits every family
 //   bazel run -c opt //bench/alias -- --print=chain --nodes=1000      prints the graph as text, for TorchScript
 //   python3 bench/alias/torchscript.py bazel-bin/bench/alias/alias    runs the same graphs in TorchScript; prints
 //   ratios
@@ -21,6 +23,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "smelt/alias/alias_db.h"
 #include "smelt/alias/editor.h"
@@ -47,9 +50,13 @@ struct Options {
   int64_t seeds = 100, first_seed = 1;  // more of them
   int64_t edits = 10;                   // the families' edits: one in so many nodes; 0: none
   bool questions = true;                // about the families
+  std::vector<std::string> stages;      // of the families' edits; none: all
 };
 
 bool Wanted(const Options& o, const std::string& name) { return o.only.empty() || absl::StrContains(name, o.only); }
+bool WantedStage(const Options& o, const std::string& name) {
+  return o.edits != 0 && (o.stages.empty() || std::find(o.stages.begin(), o.stages.end(), name) != o.stages.end());
+}
 
 // Returns the tensor values in program order.
 std::vector<ValueId> Tensors(const Graph& g) {
@@ -307,9 +314,10 @@ std::vector<Family> Families(const Options& o) {
 // Families that combine everything: the cost of each stage per node and its growth, in time and in counted steps, and
 // at the end the worst of each.
 void Linear(const Options& o) {
+  constexpr double kNever = 1e9;
   struct Stage {
     std::string name;
-    double seconds[2] = {1e9, 1e9};
+    double seconds[2] = {kNever, kNever};
     int64_t steps[2] = {0, 0};
     double worst_us = 0, worst_ratio = 0, worst_steps = 0;
     std::string worst_us_in, worst_ratio_in, worst_steps_in;
@@ -374,19 +382,25 @@ void Linear(const Options& o) {
         return db.get();
       };
       if (o.questions) time(2, db.get(), ask_random);
-      if (o.edits == 0) continue;
-      {
+      // Both edit the same graph.
+      const bool fresh[] = {WantedStage(o, stages[3].name), WantedStage(o, stages[4].name)};
+      for (int run = 0; run < o.runs && (fresh[0] || fresh[1]); ++run) {
+        if (run != 0) {
+          db.reset();
+          g = family.make(o.max / (2 - k));
+          db = AliasDb::Build(*g);
+        }
         Editor edit(*g);
         const auto remove = [&] {
           RemoveMutations(*g, *db, edit);
           return db.get();
         };
-        time(3, db.get(), remove);
+        if (fresh[0]) time(3, db.get(), remove);
         const auto group = [&] {
           GroupPointwise(*g, *db, edit);
           return db.get();
         };
-        time(4, db.get(), group);
+        if (fresh[1]) time(4, db.get(), group);
       }
       size_t stage = 5;
       for (const Editing& e : edits) {
@@ -395,10 +409,13 @@ void Linear(const Options& o) {
             e.edit(*g, *db, nodes[k] / o.edits, order);
             return db.get();
           };
-          db.reset();
-          g = family.make(o.max / (2 - k));
-          db = AliasDb::Build(*g);
-          time(stage++, db.get(), edit);
+          const size_t at = stage++;
+          for (int run = 0; run < o.runs && WantedStage(o, stages[at].name); ++run) {
+            db.reset();
+            g = family.make(o.max / (2 - k));
+            db = AliasDb::Build(*g);
+            time(at, db.get(), edit);
+          }
         }
       }
     }
@@ -408,9 +425,9 @@ void Linear(const Options& o) {
       worst_bytes = bytes[1];
       worst_bytes_in = name;
     }
-    for (size_t i = 0; i < (o.edits != 0 ? stages.size() : 3); ++i) {
+    for (size_t i = 0; i < stages.size(); ++i) {
       const Stage& s = stages[i];
-      if ((i == 1 || i == 2) && !o.questions) continue;
+      if (s.seconds[1] >= kNever) continue;
       const double size = static_cast<double>(sizes[1]) / std::max<int64_t>(1, sizes[0]) / 2;
       const double us = s.seconds[1] / sizes[1] * 1e6, ratio = s.seconds[1] / std::max(s.seconds[0], 1e-7) / size;
       const double steps = static_cast<double>(s.steps[1]) / std::max<int64_t>(1, s.steps[0]) / size;
@@ -431,8 +448,7 @@ void Linear(const Options& o) {
   }
   if (worst.empty()) return;
   std::printf("{\"name\": \"linear/worst\", \"bytes_per_node\": [%.0f, \"%s\"]", worst_bytes, worst_bytes_in.c_str());
-  for (size_t i = 0; i < (o.edits != 0 ? worst.size() : 3); ++i) {
-    const Stage& s = worst[i];
+  for (const Stage& s : worst) {
     if (s.worst_us_in.empty()) continue;
     std::printf(", \"%s\": {\"us\": [%.3f, \"%s\"], \"ratio\": [%.2f, \"%s\"], \"steps_ratio\": [%.2f, \"%s\"]}",
                 s.name.c_str(), s.worst_us, s.worst_us_in.c_str(), s.worst_ratio, s.worst_ratio_in.c_str(),
@@ -456,6 +472,8 @@ int Main(int argc, char** argv) {
     } else if (absl::ConsumePrefix(&a, "--seeds=") && absl::SimpleAtoi(a, &o.seeds)) {
     } else if (absl::ConsumePrefix(&a, "--first_seed=") && absl::SimpleAtoi(a, &o.first_seed)) {
     } else if (absl::ConsumePrefix(&a, "--edits=") && absl::SimpleAtoi(a, &o.edits)) {
+    } else if (absl::ConsumePrefix(&a, "--stages=")) {
+      o.stages = absl::StrSplit(a, ',');
     } else if (a == "--questions=0") {
       o.questions = false;
     } else {
