@@ -135,6 +135,12 @@ void Containers::RefreshPieces(uint32_t container) {
   }
 }
 
+SetId Containers::JoinedInputs(const Node& node) {
+  SetJoiner out(s_);
+  for (ValueId v : node.inputs) out.Add(s_.records.PointsTo(v));
+  return out.Joined();
+}
+
 // The elements that a container is made with, as its node's arguments are now, apart from those that are new handles.
 SetId Containers::MadeWith(uint32_t object, std::vector<SetId>* slots) {
   const Object o = s_.objects[object];
@@ -157,8 +163,7 @@ SetId Containers::MadeWith(uint32_t object, std::vector<SetId>* slots) {
     case EffectKind::kListConstruct:
     case EffectKind::kTupleConstruct:
     case EffectKind::kDictConstruct:
-      for (ValueId v : node.inputs) out = s_.memory.Join(out, s_.records.PointsTo(v));
-      return out;
+      return JoinedInputs(node);
     case EffectKind::kTupleSlice: {
       if (node.inputs.empty()) return 0;
       const Attribute* beg = node.FindAttribute("beg");
@@ -320,6 +325,26 @@ bool Containers::MayComeBefore(NodeId a, NodeId b, Ref holder) {
   // contents of an earlier instance of such an allocation, a did what it does before b.
   return !s_.loops.IsWithin(holder_loop, common) ||
          (IsOld(holder) && s_.loops[common].top == s_.loops[holder_loop].top);
+}
+
+// Appends a reader. When there are twice as many as were different, each is kept once, in the order of their last
+// looks.
+template <typename Readers>
+void Containers::AddReader(NodeId reader, Readers* readers, uint32_t* distinct) {
+  if (readers->empty() || readers->back() != reader) readers->push_back(reader);
+  if (readers->size() <= 2 * *distinct + 8) return;
+  s_.steps += static_cast<int64_t>(readers->size());
+  if (reader_marks_.size() < s_.records.nodes.size()) reader_marks_.resize(s_.records.nodes.size());
+  ++reader_mark_;
+  size_t kept = readers->size();
+  for (size_t i = readers->size(); i-- > 0;) {
+    const NodeId n = (*readers)[i];
+    // While all is built, no node has been erased.
+    if (!s_.solver.building && !s_.g.IsLive(n)) continue;
+    if (std::exchange(reader_marks_[n.index], reader_mark_) != reader_mark_) (*readers)[--kept] = n;
+  }
+  readers->erase(readers->begin(), readers->begin() + static_cast<int64_t>(kept));
+  *distinct = static_cast<uint32_t>(readers->size());
 }
 
 void Containers::NoteReader(uint32_t object, NodeId reader) {
@@ -492,25 +517,6 @@ SetId Containers::Reach(SetId s, NodeId reader) {
   return all;
 }
 
-// Appends a reader. When there are twice as many as were different, each is kept once, in the order of their last
-// looks.
-void Containers::AddReader(NodeId reader, std::vector<NodeId>* readers, uint32_t* distinct) {
-  if (readers->empty() || readers->back() != reader) readers->push_back(reader);
-  if (readers->size() <= 2 * *distinct + 8) return;
-  s_.steps += static_cast<int64_t>(readers->size());
-  if (reader_marks_.size() < s_.records.nodes.size()) reader_marks_.resize(s_.records.nodes.size());
-  ++reader_mark_;
-  size_t kept = readers->size();
-  for (size_t i = readers->size(); i-- > 0;) {
-    const NodeId n = (*readers)[i];
-    // While all is built, no node has been erased.
-    if (!s_.solver.building && !s_.g.IsLive(n)) continue;
-    if (std::exchange(reader_marks_[n.index], reader_mark_) != reader_mark_) (*readers)[--kept] = n;
-  }
-  readers->erase(readers->begin(), readers->begin() + static_cast<int64_t>(kept));
-  *distinct = static_cast<uint32_t>(readers->size());
-}
-
 void Containers::PushReaders(uint32_t object, bool changed) {
   Contents* c = FindContents(object);
   if (c == nullptr) return;
@@ -533,15 +539,14 @@ void Containers::PushReaders(uint32_t object, bool changed) {
 }
 
 SetId Containers::OfType(SetId s, const Type& type) {
-  SetId out = 0;
+  SetJoiner out(s_);
   for (Ref r : s_.sets.Refs(s)) {
     const Object& o = s_.objects[ObjectOf(r)];
     const bool tensor = o.tensor && MayBeTensor(type);
     const bool container = o.container && MayBeContainer(type);
-    if (tensor || (container && TypesMeet(TypeOfObject(ObjectOf(r)), type)))
-      out = s_.memory.Join(out, SetPool::Single(r));
+    if (tensor || (container && TypesMeet(TypeOfObject(ObjectOf(r)), type))) out.Add(SetPool::Single(r));
   }
-  return out;
+  return out.Joined();
 }
 
 }  // namespace smelt::alias_internal

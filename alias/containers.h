@@ -79,7 +79,9 @@ class Containers {
   void MakePartsOf(uint32_t own);
   SetId PieceStorage(uint32_t container, uint32_t piece);
   bool MayHoldOthers(uint32_t object, int32_t slot);
-  void AddReader(NodeId reader, std::vector<NodeId>* readers, uint32_t* distinct);
+  SetId JoinedInputs(const Node& node);
+  template <typename Readers>
+  void AddReader(NodeId reader, Readers* readers, uint32_t* distinct);
 
   AliasDb::State& s_;
   uint32_t external_distinct_ = 0;      // as Contents::distinct

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "smelt/alias/set_pool.h"
 #include "smelt/core/ir/graph.h"
 
@@ -44,14 +45,16 @@ struct Store {
 // O(log).
 struct Contents {
   static constexpr size_t kMany = 16;
+  // Most have only one or two.
+  using Readers = absl::InlinedVector<NodeId, 2>;
   std::vector<Store> stores;
-  uint32_t shuffles = 0;        // how many of them are
-  uint32_t distinct = 0;        // of readers: how many there were when they were last told apart
-  std::vector<NodeId> readers;  // nodes whose evaluation looked inside
-  SetId base = 0;               // what it was made with, or of a summary what its members hold
-  SetId of_call = 0;            // of kMade: what the call reaches and makes
-  std::vector<SetId> slots;     // by slot, where that is not what its node takes
-  uint64_t made_of = 0;         // a hash of what it was made with
+  uint32_t shuffles = 0;     // how many of them are
+  uint32_t distinct = 0;     // of readers: how many there were when they were last told apart
+  Readers readers;           // nodes whose evaluation looked inside
+  SetId base = 0;            // what it was made with, or of a summary what its members hold
+  SetId of_call = 0;         // of kMade: what the call reaches and makes
+  std::vector<SetId> slots;  // by slot, where that is not what its node takes
+  uint64_t made_of = 0;      // a hash of what it was made with
   // Trees over many stores: leaf k, at half the size and on, is store k's. [1] holds what is appended.
   std::unique_ptr<std::array<std::vector<SetId>, 2>> sums;
   uint64_t told = 0;       // a hash of what the readers of many stores were told
@@ -101,7 +104,8 @@ class ContentsTable {
                                        chunks_.size() * (sizeof(Chunk) + sizeof(chunks_[0])));
     ForEach([&](const Contents& c) {
       const auto of = [](const auto& v) { return static_cast<int64_t>(v.capacity() * sizeof(v[0])); };
-      out += of(c.stores) + of(c.readers) + of(c.slots);
+      out += of(c.stores) + of(c.slots);
+      if (c.readers.capacity() > Contents::Readers().capacity()) out += of(c.readers);
       if (c.sums != nullptr) out += of((*c.sums)[0]) + of((*c.sums)[1]);
     });
     return out;

@@ -79,22 +79,28 @@ void Evaluator::EvaluateKind(NodeId n, const Node& node, const OpEffects& op, bo
   }
 }
 
+// An object that is evaluated again may have moved since.
+void Evaluator::LivesInItself(uint32_t own) {
+  const SetId itself = SetPool::Single(MakeRef(own));
+  if (s_.objects[own].storage == 0) {
+    s_.objects[own].storage = itself;
+  } else {
+    s_.memory.SetStorage(own, itself);
+  }
+}
+
 // The fast path: new memory, reads only.
 void Evaluator::EvaluatePure(NodeId n, const Node& node, const OpEffects& op, bool first) {
   for (ValueId out : node.outputs) {
     const Type& type = s_.g.value(out).type;
     if (type.IsTensor()) {
       const uint32_t own = s_.memory.Own(out, ObjectKind::kTensor, true, false);
-      if (s_.objects[own].storage == 0) {
-        s_.objects[own].storage = SetPool::Single(MakeRef(own));
-      } else {
-        s_.memory.SetStorage(own, SetPool::Single(MakeRef(own)));
-      }
+      LivesInItself(own);
       s_.work.SetPointsTo(out, SetPool::Single(MakeRef(own)), n, first);
     } else if (IsAliasingType(type)) {
       const uint32_t own = s_.memory.Own(out, MayBeTensor(type) ? ObjectKind::kTensor : ObjectKind::kContainer,
                                          MayBeTensor(type), IsContainerType(type));
-      s_.objects[own].storage = SetPool::Single(MakeRef(own));
+      LivesInItself(own);
       s_.work.SetPointsTo(out, SetPool::Single(MakeRef(own)), n, first);
     } else if (!first) {
       s_.work.SetPointsTo(out, 0, n, false);
@@ -109,7 +115,7 @@ void Evaluator::EvaluateConstant(NodeId n, const Node& node, bool first) {
     const Type& type = s_.g.value(out).type;
     if (!IsAliasingType(type) || (node.attributes.empty() && type.kind() != TypeKind::kClass)) continue;
     const uint32_t own = s_.memory.Own(out, ObjectKind::kConstant, MayBeTensor(type), MayBeContainer(type));
-    s_.objects[own].storage = SetPool::Single(MakeRef(own));
+    LivesInItself(own);
     s_.work.SetPointsTo(out, SetPool::Single(MakeRef(own)), n, first);
   }
 }
@@ -380,17 +386,25 @@ SetId Evaluator::ResultSet(NodeId n, const Node& node, const OpEffects& e, size_
 // Unknown code without globals. It may put everything that its arguments reach, and everything that it makes, into any
 // container that they reach; nothing else.
 void Evaluator::EvaluateCall(NodeId n, const Node& node, const OpEffects& e, bool first, bool inputs_changed) {
-  // Many arguments are the same. A few are remembered.
-  absl::InlinedVector<SetId, 8> seen;
-  const auto is_new = [&](ValueId v) {
-    const SetId p = s_.records.PointsTo(v);
-    if (std::find(seen.begin(), seen.end(), p) != seen.end()) return false;
-    if (seen.size() < seen.capacity()) seen.push_back(p);
-    return true;
+  // Many arguments are the same. A few are remembered, and what they reach.
+  struct Reached {
+    SetId handles, all;
+    bool moves = false;
   };
+  absl::InlinedVector<Reached, 8> seen;
   SetId reach = 0;
-  for (ValueId v : node.inputs) {
-    if (is_new(v)) reach = s_.memory.Join(reach, s_.containers.Reach(s_.records.PointsTo(v), n));
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const SetId p = s_.records.PointsTo(node.inputs[i]);
+    const auto is_this = [&](const Reached& r) { return r.handles == p; };
+    const auto known = std::find_if(seen.begin(), seen.end(), is_this);
+    const bool moves = (e.arg(i) & kWritesGeometry) != 0;
+    if (known != seen.end()) {
+      known->moves |= moves;
+      continue;
+    }
+    const SetId all = s_.containers.Reach(p, n);
+    reach = s_.memory.Join(reach, all);
+    if (seen.size() < seen.capacity()) seen.push_back({p, all, moves});
   }
   // Nothing is stored into objects that are not distinguished: values that are put there escape.
   bool escapes = node.outputs.empty();
@@ -438,9 +452,16 @@ void Evaluator::EvaluateCall(NodeId n, const Node& node, const OpEffects& e, boo
   }
   s_.recorder.AddAccesses(n, node.inputs, e, 0);
   if (escapes) s_.stores.AddStores(n, node, e);
-  seen.clear();
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if ((e.arg(i) & kWritesGeometry) && is_new(node.inputs[i])) s_.memory.MoveStorage(n, node.inputs[i], target);
+  for (const Reached& r : seen) {
+    if (r.moves) s_.memory.MoveStorage(n, r.all, target);
+  }
+  // The others, if there are so many.
+  const auto is_seen = [&](SetId p) {
+    return std::any_of(seen.begin(), seen.end(), [&](const Reached& r) { return r.handles == p; });
+  };
+  for (size_t i = seen.size(); i < node.inputs.size(); ++i) {
+    const SetId p = s_.records.PointsTo(node.inputs[i]);
+    if ((e.arg(i) & kWritesGeometry) && !is_seen(p)) s_.memory.MoveStorage(n, s_.containers.Reach(p, n), target);
   }
 }
 
@@ -463,12 +484,13 @@ void Evaluator::EvaluateGeneric(NodeId n, const Node& node, const OpEffects& e, 
   if (e.writes || e.random || e.side_effect || s_.accesses.reads_active) s_.recorder.AddAccesses(n, node.inputs, e, 0);
   if (e.writes || e.kind == EffectKind::kUnknown) s_.stores.AddStores(n, node, e);
   // set_: the handle moves to another storage. Unknown code may do so to every handle that it gets.
+  const auto reached = [&](ValueId v) { return s_.containers.Reach(s_.records.PointsTo(v), n); };
   if (e.kind == EffectKind::kUnknown) {
-    for (ValueId v : node.inputs) s_.memory.MoveStorage(n, v, SetPool::Single(MakeRef(kUnknown)));
+    for (ValueId v : node.inputs) s_.memory.MoveStorage(n, reached(v), SetPool::Single(MakeRef(kUnknown)));
   } else if (!node.inputs.empty() && e.storage_unknown) {
-    s_.memory.MoveStorage(n, node.inputs[0], SetPool::Single(MakeRef(kUnknown)));
+    s_.memory.MoveStorage(n, reached(node.inputs[0]), SetPool::Single(MakeRef(kUnknown)));
   } else if (e.geometry_from >= 0 && e.geometry_from < static_cast<int>(node.inputs.size())) {
-    s_.memory.MoveStorage(n, node.inputs[0],
+    s_.memory.MoveStorage(n, reached(node.inputs[0]),
                           s_.memory.StoragesOfSet(s_.records.PointsTo(node.inputs[e.geometry_from])));
   }
 }

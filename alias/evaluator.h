@@ -37,6 +37,7 @@ class Evaluator {
  private:
   void EvaluateGeneric(NodeId n, const Node& node, const OpEffects& e, bool first, bool inputs_changed);
   void EvaluateCall(NodeId n, const Node& node, const OpEffects& e, bool first, bool inputs_changed);
+  void LivesInItself(uint32_t own);
   void EvaluatePure(NodeId n, const Node& node, const OpEffects& op, bool first);
   void EvaluateConstant(NodeId n, const Node& node, bool first);
   void EvaluateConstruct(NodeId n, const Node& node, bool first, bool inputs_changed);

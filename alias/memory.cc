@@ -13,8 +13,10 @@ namespace {
 // Returns whether `summary` is a summary alone, or beside the memory that has escaped, and the members of `other` and
 // their storages are parts of it.
 bool HoldsAll(const AliasDb::State& s, SetId summary, SetId other) {
+  const size_t size = s.sets.Size(summary);
+  if (size > 2) return false;
   const bool unknown = s.sets.Contains(summary, MakeRef(kUnknown));
-  if (s.sets.Size(summary) != (unknown ? 2 : 1)) return false;
+  if (size != (unknown ? 2 : 1)) return false;
   uint32_t group = 0;
   s.sets.ForEach(summary, [&](Ref r) {
     if (r != MakeRef(kUnknown)) group = ObjectOf(r);
@@ -28,8 +30,11 @@ bool HoldsAll(const AliasDb::State& s, SetId summary, SetId other) {
       return;
     }
     all = s.objects.Find(ObjectOf(r)) == group;
-    s.sets.ForEach(s.objects[ObjectOf(r)].storage,
-                   [&](Ref storage) { all = all && s.objects.Find(ObjectOf(storage)) == group; });
+    // The memory that has escaped is part of a summary of the caller's.
+    s.sets.ForEach(s.objects[ObjectOf(r)].storage, [&](Ref storage) {
+      const uint32_t o = ObjectOf(storage);
+      all = all && (s.objects.Find(o) == group || (o == kUnknown && s.objects[group].external));
+    });
   });
   return all;
 }
@@ -99,27 +104,31 @@ void Memory::Escape(SetId set) {
   }
 }
 
-void Memory::MoveStorage(NodeId n, ValueId handle, SetId target) {
+void Memory::MoveStorage(NodeId n, SetId reached, SetId target) {
   if (target == 0) return;
   s_.records.nodes[n.index].flags |= NodeRecord::kMovesStorage;
   s_.evaluator.making_first = false;  // but of others
-  for (Ref r : s_.sets.Refs(s_.containers.Reach(s_.records.PointsTo(handle), n))) {
+  for (Ref r : s_.sets.Refs(reached)) {
     const uint32_t moved_object = ObjectOf(r);
     if (moved_object == kUnknown || !s_.objects[moved_object].tensor ||
         s_.objects[moved_object].kind == ObjectKind::kSummary) {
       continue;
     }
     const uint32_t key = s_.objects.HandleKey(moved_object);
-    SetId moved = Join(moved_storage[key], target);
+    const auto [known, inserted] = moved_storage.try_emplace(key, 0);
+    const SetId had = known->second;
+    SetId moved = Join(had, target);
     // A handle from outside the loop may have moved in an earlier iteration.
     // Whatever one loop makes older, all loops further out make older too.
     const LoopTable::Range range = s_.loops.Between(LoopOf(n), s_.objects[moved_object].loop);
     moved = Join(Join(moved, Shift(target, range.inner)), Shift(target, range.outer));
-    moved_storage[key] = moved;
+    known->second = moved;
     if (s_.objects[moved_object].external) {
       external_moved = true;
       Escape(target);
     }
+    // While all is built, every handle holds what it has moved to.
+    if (moved == had && !inserted && s_.solver.building) continue;
     Containers::Elements handles = {moved_object};
     if (key != moved_object) handles = s_.containers.elements.Of(key);
     for (uint32_t o : handles) {
@@ -312,7 +321,7 @@ SetId Memory::Summarise(SetId s) {
     if (Contents* theirs = s_.containers.FindContents(f); theirs != nullptr) {
       // Nodes that looked into it are evaluated again.
       const SetId base = theirs->base;
-      std::vector<NodeId> readers = std::move(theirs->readers);
+      Contents::Readers readers = std::move(theirs->readers);
       s_.containers.contents.Erase(f);
       Contents& c = s_.containers.ContentsOf(group);
       c.base = s_.sets.Union(c.base, base);
@@ -345,7 +354,7 @@ SetId Memory::Shift(SetId s, uint32_t loop) {
     any |= older;
     out.push_back(older ? r | 1 : r);
   });
-  return any ? s_.sets.Make(absl::MakeSpan(out)) : s;
+  return any ? s_.sets.MakeSorted(absl::MakeSpan(out)) : s;
 }
 
 SetId Memory::OldContents(SetId s, uint32_t loop) {
@@ -362,7 +371,7 @@ SetId Memory::OldContents(SetId s, uint32_t loop) {
       out.push_back(r | 1);
     }
   });
-  return s_.sets.Make(absl::MakeSpan(out));
+  return s_.sets.MakeSorted(absl::MakeSpan(out));
 }
 
 SetId Memory::Storages(Ref r) {
@@ -373,9 +382,39 @@ SetId Memory::Storages(Ref r) {
 
 SetId Memory::StoragesOfSet(SetId s) {
   if (SetPool::IsSingle(s)) return Storages(SetPool::SingleRef(s));
-  SetId out = 0;
-  for (Ref r : s_.sets.Refs(s)) out = Join(out, Storages(r));
-  return out;
+  SetJoiner out(s_);
+  for (Ref r : s_.sets.Refs(s)) out.Add(Storages(r));
+  return out.Joined();
+}
+
+void SetJoiner::Add(SetId s) {
+  if (s == 0 || (!sets_.empty() && sets_.back() == s)) return;
+  constexpr size_t kMany = 64;
+  if (refs_.size() + s_.sets.Size(s) > kMany) Flush();
+  sets_.push_back(s);
+  s_.sets.ForEach(s, [&](Ref r) { refs_.push_back(r); });
+}
+
+// Joining one after the other makes a set for each step, which nothing holds afterwards.
+void SetJoiner::Flush() {
+  if (joined_ == 0 && sets_.size() > 1) {
+    std::sort(refs_.begin(), refs_.end());
+    refs_.erase(std::unique(refs_.begin(), refs_.end()), refs_.end());
+    const bool few = refs_.size() <= static_cast<size_t>(s_.options.max_set);
+    const auto is_summary = [&](Ref r) { return s_.objects.IsSummary(ObjectOf(r)); };
+    if (few && (s_.objects.summarised == 0 || std::none_of(refs_.begin(), refs_.end(), is_summary))) {
+      joined_ = s_.sets.MakeSorted(absl::MakeSpan(refs_));
+      sets_.clear();
+    }
+  }
+  for (SetId s : sets_) joined_ = s_.memory.Join(joined_, s);
+  sets_.clear();
+  refs_.clear();
+}
+
+SetId SetJoiner::Joined() {
+  Flush();
+  return joined_;
 }
 
 uint64_t Memory::Fingerprint(SetId s) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "smelt/alias/alias_db.h"
 #include "smelt/alias/set_pool.h"
 #include "smelt/core/ir/graph.h"
@@ -45,8 +46,8 @@ class Memory {
   uint32_t Own(ValueId v, ObjectKind kind, bool tensor, bool container);  // the object that v's node makes for it
   void FreeOwn(ValueId v);
   void SetStorage(uint32_t object, SetId storage);
-  // Every tensor handle that `handle` is or reaches may live in `target` from now on.
-  void MoveStorage(NodeId n, ValueId handle, SetId target);
+  // Every tensor handle among `reached` may live in `target` from now on, by node n.
+  void MoveStorage(NodeId n, SetId reached, SetId target);
   void Escape(SetId set);
   uint32_t LoopOf(NodeId n);  // the innermost loop around n
   void SettleChanges();       // all that changed has been followed
@@ -66,6 +67,23 @@ class Memory {
 
   AliasDb::State& s_;
   uint64_t touched_epoch_ = 0;
+};
+
+// Joins many sets, with the result of joining one after the other.
+class SetJoiner {
+ public:
+  explicit SetJoiner(AliasDb::State& s) : s_(s) {}
+  void Add(SetId s);
+  SetId Joined();
+
+ private:
+  void Flush();
+
+  AliasDb::State& s_;
+  SetId joined_ = 0;
+  // Not joined yet, and their members.
+  absl::InlinedVector<SetId, 16> sets_;
+  absl::InlinedVector<Ref, 64> refs_;
 };
 
 }  // namespace alias_internal

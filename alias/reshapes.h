@@ -12,6 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "smelt/alias/alias_db.h"
+#include "smelt/alias/in_order.h"
 #include "smelt/alias/set_pool.h"
 #include "smelt/alias/small_set.h"
 #include "smelt/core/ir/graph.h"
@@ -40,7 +41,7 @@ class Reshapes {
   int64_t bytes() const;
 
   // Object -> the nodes that change its geometry.
-  absl::flat_hash_map<uint32_t, SmallSet<NodeId, 3>> geometry_changes;
+  absl::flat_hash_map<uint32_t, SmallSet<NodeId, 3, InOrder>> geometry_changes;
   int64_t geometry_writers = 0;  // nodes
 
  private:

@@ -23,6 +23,10 @@ uint64_t HashOf(const Ref* begin, size_t size) {
 SetId SetPool::Make(absl::Span<Ref> refs) {
   steps_ += refs.size();
   std::sort(refs.begin(), refs.end());
+  return MakeSorted(refs);
+}
+
+SetId SetPool::MakeSorted(absl::Span<Ref> refs) {
   return Intern(refs.data(), std::unique(refs.begin(), refs.end()) - refs.begin());
 }
 
@@ -77,7 +81,11 @@ void SetPool::MakeTable(size_t size) {
   for (const Entry& e : entries_) {
     if (e.size != 0) bound = std::max(bound, largest(e));
   }
-  table_ = std::vector<Slot>(size);
+  if (table_.size() == size) {
+    std::fill(table_.begin(), table_.end(), Slot());
+  } else {
+    table_ = std::vector<Slot>(size);
+  }
   scale_ = (uint64_t{size / 2} << kScaleBits) / bound;
   for (uint32_t id = 1; id < entries_.size(); ++id) {
     const Entry& e = entries_[id];
@@ -86,7 +94,19 @@ void SetPool::MakeTable(size_t size) {
   }
 }
 
-void SetPool::Collect(absl::FunctionRef<void(absl::FunctionRef<void(SetId)>)> visit) {
+size_t SetPool::TableFor(size_t sets) {
+  size_t size = kFirstTable;
+  while (size < 2 * sets) size *= 2;
+  return size;
+}
+
+void SetPool::Trim() {
+  const size_t sets = entries_.size() - free_.size();
+  if (table_.size() > 2 * TableFor(sets)) MakeTable(TableFor(sets));
+  if (pool_.capacity() > 2 * pool_.size()) pool_.shrink_to_fit();
+}
+
+void SetPool::Collect(absl::FunctionRef<void(absl::FunctionRef<void(SetId)>)> visit, bool more_come) {
   std::vector<bool> live(entries_.size());
   size_t refs = 0, sets = 0;
   visit([&](SetId s) {
@@ -99,7 +119,7 @@ void SetPool::Collect(absl::FunctionRef<void(absl::FunctionRef<void(SetId)>)> vi
   steps_ += static_cast<int64_t>(entries_.size());
   while (entries_.size() > 1 && !live[entries_.size() - 1]) entries_.pop_back();
   std::vector<Ref> pool;
-  pool.reserve(refs);
+  pool.reserve(more_come ? pool_.capacity() : refs);
   free_.clear();
   for (uint32_t id = static_cast<uint32_t>(entries_.size()); id-- > 1;) {
     if (!live[id]) {
@@ -115,9 +135,7 @@ void SetPool::Collect(absl::FunctionRef<void(absl::FunctionRef<void(SetId)>)> vi
   pool_.swap(pool);
   kept_ = refs;
   if (entries_.capacity() > 2 * entries_.size()) entries_.shrink_to_fit();
-  size_t size = kFirstTable;
-  while (size < 3 * sets) size *= 2;
-  MakeTable(size);
+  MakeTable(more_come ? std::max(TableFor(sets), table_.size()) : TableFor(sets));
   std::fill(recent_.begin(), recent_.end(), United());
 }
 
@@ -147,7 +165,7 @@ bool SetPool::Includes(SetId outer, SetId inner) const {
 SetId SetPool::Union(SetId a, SetId b) {
   if (a == b || b == 0) return a;
   if (a == 0) return b;
-  United& recent = recent_[(a * 0x9e3779b1u ^ b * 0x85ebca6bu) >> 24];
+  United& recent = recent_[(a * 0x9e3779b1u ^ b * 0x85ebca6bu) >> (32 - kRecentBits)];
   if (recent.a == a && recent.b == b) return recent.both;
   const Ref single_a = a >> 1, single_b = b >> 1;
   const absl::Span<const Ref> x = Sorted(a, &single_a), y = Sorted(b, &single_b);

@@ -40,11 +40,12 @@ using SetId = uint32_t;
 // set: see Collect.
 class SetPool {
  public:
-  SetPool() : recent_(256), table_(kFirstTable) { entries_.push_back({0, 0, 0}); }
+  SetPool() : recent_(size_t{1} << kRecentBits), table_(kFirstTable) { entries_.push_back({0, 0, 0}); }
   static SetId Single(Ref r) { return r << 1 | 1; }
   static bool IsSingle(SetId s) { return s & 1; }
   static Ref SingleRef(SetId s) { return s >> 1; }
-  SetId Make(absl::Span<Ref> refs);  // any order, duplicates allowed; sorts them
+  SetId Make(absl::Span<Ref> refs);        // any order, duplicates allowed; sorts them
+  SetId MakeSorted(absl::Span<Ref> refs);  // in order, duplicates allowed
   SetId Union(SetId a, SetId b);
   absl::InlinedVector<Ref, 8> Refs(SetId s) const;
   template <typename F>
@@ -67,7 +68,7 @@ class SetPool {
     ForEach(s, [&](Ref r) {
       if (test(r)) passing.push_back(r);
     });
-    return passing.size() == Size(s) ? s : Make(absl::MakeSpan(passing));
+    return passing.size() == Size(s) ? s : MakeSorted(absl::MakeSpan(passing));
   }
   bool Contains(SetId s, Ref r) const;
   // Returns whether some ref of both sets passes the test.
@@ -100,8 +101,9 @@ class SetPool {
   // last collection.
   size_t added() const { return pool_.size() - kept_; }
   size_t kept() const { return kept_; }
-  // Drops all sets but those that `visit` passes to its argument.
-  void Collect(absl::FunctionRef<void(absl::FunctionRef<void(SetId)>)> visit);
+  // Drops all sets but those that `visit` passes to its argument. With `more_come` the table stays as large as it is.
+  void Collect(absl::FunctionRef<void(absl::FunctionRef<void(SetId)>)> visit, bool more_come = false);
+  void Trim();  // gives back memory that it holds for more sets
 
  private:
   struct Entry {
@@ -123,10 +125,11 @@ class SetPool {
   }
   SetId Intern(const Ref* sorted, size_t size);
   void MakeTable(size_t size);
+  static size_t TableFor(size_t sets);
   // A set's slot is first looked for at the place that its largest ref determines, where the sets made at about the
   // same time are: one line of the cache for many. Only if that range is crowded is it looked for elsewhere.
   static constexpr size_t kFirstTable = 64, kNear = 32;
-  static constexpr int kScaleBits = 16;
+  static constexpr int kScaleBits = 16, kRecentBits = 10;
   template <typename F>
   Slot* Probe(uint32_t hash, Ref largest, const F& is_it);
   uint64_t scale_ = uint64_t{1} << kScaleBits;  // slots a ref, in units of 2^-kScaleBits

@@ -14,11 +14,12 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
+#include "absl/hash/hash.h"
 
 namespace smelt {
 namespace alias_internal {
 
-template <typename T, size_t kInlined>
+template <typename T, size_t kInlined, typename Hash = absl::Hash<T>>
 class SmallSet {
  public:
   static constexpr size_t kFew = 32;
@@ -32,7 +33,7 @@ class SmallSet {
     if (Contains(x)) return false;
     few_.push_back(x);
     if (few_.size() > kFew) {
-      many_ = std::make_unique<absl::flat_hash_set<T>>(few_.begin(), few_.end());
+      many_ = std::make_unique<absl::flat_hash_set<T, Hash>>(few_.begin(), few_.end());
       few_.clear();
     }
     return true;
@@ -60,7 +61,7 @@ class SmallSet {
 
  private:
   absl::InlinedVector<T, kInlined> few_;
-  std::unique_ptr<absl::flat_hash_set<T>> many_;
+  std::unique_ptr<absl::flat_hash_set<T, Hash>> many_;
 };
 
 }  // namespace alias_internal

@@ -118,7 +118,8 @@ void Solver::Propagate() {
       if (taken == s_.work.queue.size()) break;
       n = s_.work.queue[taken++];
     }
-    if (!s_.g.IsLive(n)) continue;
+    // While all is built, no node has been erased.
+    if (!building && !s_.g.IsLive(n)) continue;
     NodeRecord& r = s_.records.RecordOf(n);
     if (!(r.flags & NodeRecord::kQueued)) continue;
     r.flags &= ~NodeRecord::kQueued;
@@ -158,7 +159,7 @@ void Solver::Propagate() {
   if (s_.work.waiting.empty()) s_.work.changed_parts.clear();
   s_.work.growing = false;
   for (NodeId n : s_.work.queue) {
-    if (s_.g.IsLive(n)) s_.records.RecordOf(n).turns = 0;
+    if (building || s_.g.IsLive(n)) s_.records.RecordOf(n).turns = 0;
   }
   s_.work.queue.clear();
   walk_loop = saved;
@@ -197,6 +198,7 @@ void Solver::Build() {
   s_.recorder.RecordUnrecorded();
   Propagate();
   if (s_.sets.added() > s_.records.values.size() / 4) s_.CollectSets();
+  s_.sets.Trim();
   copies.Trim();
   // Edits add little to what building has made.
   s_.objects.Trim();
@@ -288,7 +290,7 @@ void Solver::ResolveLoop(NodeId loop) {
     if (c == nullptr) continue;
     Spend(static_cast<int64_t>(c->readers.size()));
     if ((s_.budget.overdrawn || c->blurred) && !s_.containers.KeepMore(o)) continue;
-    const std::vector<NodeId> readers = s_.containers.ContentsOf(o).readers;
+    const Contents::Readers readers = s_.containers.ContentsOf(o).readers;
     s_.steps += static_cast<int64_t>(readers.size());
     for (NodeId n : readers) {
       if (s_.g.IsLive(n) && s_.work.OutermostLoop(n) != loop) s_.work.Push(n);

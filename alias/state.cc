@@ -12,32 +12,34 @@ using alias_internal::Store;
 using alias_internal::ValueRecord;
 
 void AliasDb::State::CollectSets() {
-  sets.Collect([&](absl::FunctionRef<void(SetId)> keep) {
-    for (const ValueRecord& v : records.values) keep(v.points_to);
-    for (const Object& o : objects) keep(o.storage);
-    for (SetId s : loops.all_carried()) keep(s);
-    containers.contents.ForEach([&](const Contents& c) {
-      for (const Store& s : c.stores) keep(s.set);
-      for (SetId s : c.slots) keep(s);
-      if (c.sums != nullptr) {
-        for (const std::vector<SetId>& sums : *c.sums) {
-          for (SetId s : sums) keep(s);
+  sets.Collect(
+      [&](absl::FunctionRef<void(SetId)> keep) {
+        for (const ValueRecord& v : records.values) keep(v.points_to);
+        for (const Object& o : objects) keep(o.storage);
+        for (SetId s : loops.all_carried()) keep(s);
+        containers.contents.ForEach([&](const Contents& c) {
+          for (const Store& s : c.stores) keep(s.set);
+          for (SetId s : c.slots) keep(s);
+          if (c.sums != nullptr) {
+            for (const std::vector<SetId>& sums : *c.sums) {
+              for (SetId s : sums) keep(s);
+            }
+          }
+          for (SetId s : {c.base, c.of_call, c.kept}) keep(s);
+        });
+        for (const auto& [o, s] : memory.moved_storage) keep(s);
+        for (const auto& [o, s] : memory.unmoved_storage) keep(s);
+        for (const auto& [o, s] : stores.new_stores) keep(s.set);
+        if (!accesses.HasSetLists()) return;
+        for (const AccessIndex* index : {&accesses.writes, &accesses.reads}) {
+          index->ForEach([&](const Access& a) {
+            if (a.IsOfOne()) return;
+            keep(a.handles);
+            keep(a.storages);
+          });
         }
-      }
-      for (SetId s : {c.base, c.of_call, c.kept}) keep(s);
-    });
-    for (const auto& [o, s] : memory.moved_storage) keep(s);
-    for (const auto& [o, s] : memory.unmoved_storage) keep(s);
-    for (const auto& [o, s] : stores.new_stores) keep(s.set);
-    if (!accesses.HasSetLists()) return;
-    for (const AccessIndex* index : {&accesses.writes, &accesses.reads}) {
-      index->ForEach([&](const Access& a) {
-        if (a.IsOfOne()) return;
-        keep(a.handles);
-        keep(a.storages);
-      });
-    }
-  });
+      },
+      solver.building);
   accesses.DropSets();
   queries.reachability.DropSets();
   queries.written.DropSets();
