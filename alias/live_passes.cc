@@ -228,11 +228,7 @@ class Grouper {
       for (size_t i = g_.node(members[at]).inputs.size(); i-- > 0;) {
         const NodeId p = g_.value(g_.node(members[at]).inputs[i]).def;
         if (In(p) || g_.IsParam(p) || g_.node(p).parent != g_.node(n).parent || !Fusible(p)) continue;
-        bool only = true;
-        for (ValueId v : g_.node(p).outputs) {
-          for (const Use& u : g_.value(v).uses) only &= In(u.user);
-        }
-        if (!only) continue;
+        if (!OnlyGroupUses(p)) continue;
         const NodeId first = members.back();
         if (g_.node(first).prev != p) {
           // A node that nothing in between depends on can move down to the group. It can move up only if it needs
@@ -251,8 +247,20 @@ class Grouper {
 
   bool In(NodeId n) const { return n.index < pulled_for_.size() && pulled_for_[n.index] == pulls_; }
   void Mark(NodeId n) {
-    if (n.index >= pulled_for_.size()) pulled_for_.resize(g_.node_index_bound());
+    if (pulled_for_.size() < g_.node_index_bound()) pulled_for_.resize(g_.node_index_bound());
+    if (used_by_.size() < g_.node_index_bound()) used_by_.resize(g_.node_index_bound());
     pulled_for_[n.index] = pulls_;
+    for (ValueId v : g_.node(n).inputs) {
+      Uses& uses = used_by_[g_.value(v).def.index];
+      if (std::exchange(uses.pull, pulls_) != pulls_) uses.count = 0;
+      ++uses.count;
+    }
+  }
+  // A producer may have very many users: those in the group are counted as they join it.
+  bool OnlyGroupUses(NodeId p) const {
+    size_t all = 0;
+    for (ValueId v : g_.node(p).outputs) all += g_.value(v).uses.size();
+    return used_by_[p.index].pull == pulls_ && used_by_[p.index].count == all;
   }
 
   Graph& g_;
@@ -260,6 +268,10 @@ class Grouper {
   Editor& edit_;
   uint32_t pulls_ = 0;
   std::vector<uint32_t> pulled_for_;  // by node index: the last Pull that took it
+  struct Uses {
+    uint32_t pull = 0, count = 0;  // of the node's results by the group that this Pull makes
+  };
+  std::vector<Uses> used_by_;  // by node index
 };
 
 }  // namespace
