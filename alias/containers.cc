@@ -12,13 +12,9 @@ void Containers::Clear() {
   contents.Clear();
   elements.Clear();
   joined_containers.clear();
-  external_readers.clear();
-  external_distinct_ = 0;
 }
 
-int64_t Containers::bytes() const {
-  return contents.bytes() + elements.bytes() + static_cast<int64_t>(reader_marks_.capacity() * sizeof(uint32_t));
-}
+int64_t Containers::bytes() const { return contents.bytes() + elements.bytes(); }
 
 void Containers::ContainerMade(uint32_t own, uint64_t made_of, bool inputs_changed) {
   Contents& c = ContentsOf(own);
@@ -27,7 +23,7 @@ void Containers::ContainerMade(uint32_t own, uint64_t made_of, bool inputs_chang
   c.made_of = made_of;
   s_.changes.dirty |= changed;
   s_.changes.reach |= changed;
-  PushReaders(own, changed);
+  s_.readers.Push(own, changed);
   if (s_.objects[own].escaped) s_.memory.Escape(ContentOf(MakeRef(own), kAnySlot, NodeId()));
 }
 
@@ -127,11 +123,11 @@ void Containers::RefreshPieces(uint32_t container) {
     changed |= s_.objects[p].storage != before;
     if (!s_.objects[p].container) continue;
     const SetId base = MadeWith(p, nullptr);
-    if (std::exchange(ContentsOf(p).base, base) != base) PushReaders(p);
+    if (std::exchange(ContentsOf(p).base, base) != base) s_.readers.Push(p);
   }
   if (changed) {
     s_.changes.dirty = s_.changes.reach = true;
-    PushReaders(container);
+    s_.readers.Push(container);
   }
 }
 
@@ -311,57 +307,6 @@ SetId Containers::BaseContent(uint32_t object, int32_t slot, int32_t* count) {
   return s_.memory.Join(base, SetPool::Single(MakeRef(piece)));
 }
 
-int Containers::Precedes(NodeId a, NodeId b) const {
-  const BlockTree::Common c = s_.tree.CommonOf(a, b);
-  return c.a != c.b && s_.g.node(c.a).order < s_.g.node(c.b).order ? 1 : 0;
-}
-
-bool Containers::MayComeBefore(NodeId a, NodeId b, Ref holder) {
-  if (!b.valid() || Precedes(a, b) == 1) return true;
-  const uint32_t common = s_.loops.CommonOf(a, b);
-  if (common == 0) return false;
-  const uint32_t holder_loop = s_.objects[ObjectOf(holder)].loop;
-  // a ran in an earlier iteration of a loop around both that is not around the allocations in holder_loop. To the
-  // contents of an earlier instance of such an allocation, a did what it does before b.
-  return !s_.loops.IsWithin(holder_loop, common) ||
-         (IsOld(holder) && s_.loops[common].top == s_.loops[holder_loop].top);
-}
-
-// Appends a reader. When there are twice as many as were different, each is kept once, in the order of their last
-// looks.
-template <typename Readers>
-void Containers::AddReader(NodeId reader, Readers* readers, uint32_t* distinct) {
-  if (readers->empty() || readers->back() != reader) readers->push_back(reader);
-  if (readers->size() <= 2 * *distinct + 8) return;
-  s_.steps += static_cast<int64_t>(readers->size());
-  if (reader_marks_.size() < s_.records.nodes.size()) reader_marks_.resize(s_.records.nodes.size());
-  ++reader_mark_;
-  size_t kept = readers->size();
-  for (size_t i = readers->size(); i-- > 0;) {
-    const NodeId n = (*readers)[i];
-    // While all is built, no node has been erased.
-    if (!s_.solver.building && !s_.g.IsLive(n)) continue;
-    if (std::exchange(reader_marks_[n.index], reader_mark_) != reader_mark_) (*readers)[--kept] = n;
-  }
-  readers->erase(readers->begin(), readers->begin() + static_cast<int64_t>(kept));
-  *distinct = static_cast<uint32_t>(readers->size());
-}
-
-void Containers::NoteReader(uint32_t object, NodeId reader) {
-  Contents& c = ContentsOf(object);
-  AddReader(reader, &c.readers, &c.distinct);
-  if (s_.objects[object].external) AddReader(reader, &external_readers, &external_distinct_);
-}
-
-// Returns the elements that the store has put there for a reader at any time, in this iteration or an earlier one of
-// each loop around it. Of the loops between it and the holder, only the innermost and the outermost can make a
-// difference: whatever one of them makes older, all loops further out make older too.
-SetId Containers::StoredAtAnyTime(const Store& s, uint32_t holder_loop) {
-  const LoopTable::Range range = s_.loops.Between(s_.loops.Around(s.node), holder_loop);
-  return s_.memory.Join(s_.memory.Join(s.set, s_.memory.Shift(s.set, range.inner)),
-                        s_.memory.Shift(s.set, range.outer));
-}
-
 // A container that holds more than what was just put there, as nobody has paid for looking at each store.
 bool Containers::KeepMore(uint32_t container) {
   if (!s_.objects[container].container || s_.objects[container].kind == ObjectKind::kSummary) return true;
@@ -380,7 +325,7 @@ SetId Containers::ContentOf(Ref holder, int32_t slot, NodeId reader) {
   const Contents* known = s_.objects[o].container && o != kUnknown ? FindContents(o) : nullptr;
   if (known == nullptr || !known->blurred) return ContentNow(holder, slot, reader);
   ++s_.steps;
-  if (reader.valid()) NoteReader(o, reader);
+  if (reader.valid()) s_.readers.Note(o, reader);
   const SetId kept = FindContents(o)->kept;
   SetId out = IsOld(holder) ? s_.memory.OldContents(kept, s_.objects[o].loop) : kept;
   if ((s_.objects[o].external && MayHoldOthers(o, kAnySlot)) || s_.objects[o].escaped) {
@@ -395,19 +340,20 @@ SetId Containers::ContentNow(Ref holder, int32_t slot, NodeId reader) {
   if (o == kUnknown) return SetPool::Single(MakeRef(kUnknown));
   if (s_.objects[o].kind == ObjectKind::kSummary) {
     const uint32_t f = s_.objects.Find(o);
-    if (reader.valid()) NoteReader(f, reader);
+    if (reader.valid()) s_.readers.Note(f, reader);
     const Contents* c = FindContents(f);
     SetId out = c != nullptr ? c->base : 0;
     if (s_.objects[f].external || s_.objects[f].escaped) out = s_.memory.Join(out, SetPool::Single(MakeRef(kUnknown)));
     return out;
   }
   if (!s_.objects[o].container) return 0;
-  if (reader.valid()) NoteReader(o, reader);
+  if (reader.valid()) s_.readers.Note(o, reader);
   const Contents* c = FindContents(o);
   const bool many = c != nullptr && c->HasMany();
   if (c != nullptr && slot >= 0 && c->shuffles != 0) {
-    if (many || std::any_of(c->stores.begin(), c->stores.end(),
-                            [&](const Store& s) { return s.shuffle && MayComeBefore(s.node, reader, holder); })) {
+    if (many || std::any_of(c->stores.begin(), c->stores.end(), [&](const Store& s) {
+          return s.shuffle && s_.stores.MayComeBefore(s.node, reader, holder);
+        })) {
       slot = kAnySlot;
     }
   }
@@ -428,7 +374,7 @@ SetId Containers::ContentNow(Ref holder, int32_t slot, NodeId reader) {
       const Store& s = c->stores[i];
       if (s.shuffle || s.set == 0) continue;
       if (slot >= 0 && ((s.slot >= 0 && s.slot != slot) || (s.slot == kAppended && among_first))) continue;
-      const bool before = !reader.valid() || Precedes(s.node, reader) == 1;
+      const bool before = !reader.valid() || s_.stores.Precedes(s.node, reader) == 1;
       const uint32_t common = before && !IsOld(holder) ? 0 : reader.valid() ? s_.loops.CommonOf(s.node, reader) : 0;
       const bool earlier = IsOld(holder) && common != 0 && s_.loops[common].top == s_.loops[holder_loop].top;
       LoopTable::Range range;
@@ -486,7 +432,7 @@ void Containers::FollowJoined() {
     const SetId base = s_.memory.Join(c.base, held);
     if (base == c.base) continue;
     c.base = base;
-    PushReaders(f);
+    s_.readers.Push(f);
   }
 }
 
@@ -515,27 +461,6 @@ SetId Containers::Reach(SetId s, NodeId reader) {
     });
   }
   return all;
-}
-
-void Containers::PushReaders(uint32_t object, bool changed) {
-  Contents* c = FindContents(object);
-  if (c == nullptr) return;
-  if (s_.objects[object].group != 0 && s_.objects[object].container) {
-    joined_containers.push_back(MakeRef(object));
-    if (s_.objects[object].loop != 0) joined_containers.push_back(MakeRef(object, true));
-  }
-  s_.solver.Spend(static_cast<int64_t>(c->readers.size()));
-  if (s_.budget.overdrawn || c->blurred) {
-    if (!KeepMore(object)) return;
-    c = FindContents(object);
-  }
-  s_.steps += static_cast<int64_t>(c->readers.size());
-  for (NodeId n : c->readers) {
-    // While all is built, no node has been erased.
-    if (!s_.solver.building && !s_.g.IsLive(n)) continue;
-    if (changed && !s_.solver.monotone) s_.work.ResolveAround(n);
-    s_.work.Push(n);
-  }
 }
 
 SetId Containers::OfType(SetId s, const Type& type) {

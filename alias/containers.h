@@ -5,8 +5,7 @@
 //   containers.ContentOfSet(lists, slot, reader);
 //   containers.Reach(set, reader);  // the set and everything that its containers hold
 //
-// Invariants: a node that has looked into a container is one of its readers and is evaluated again when the container
-// changes. A summary holds all that its members hold, once FollowJoined has run.
+// Invariants: a node that has looked into a container is one of its readers (readers.h). A summary holds all that its members hold, once FollowJoined has run.
 #ifndef SMELT_ALIAS_CONTAINERS_H_
 #define SMELT_ALIAS_CONTAINERS_H_
 
@@ -45,12 +44,6 @@ class Containers {
   SetId BaseContent(uint32_t object, int32_t slot, int32_t* count);  // made with; *count: how many, -1 if not known
   SetId Reach(SetId s, NodeId reader = NodeId());
   SetId OfType(SetId s, const Type& type);  // the part of the set that can be of the type
-  // Returns the elements that the store has put there for a reader at any time, in this iteration or an earlier one of
-  // each loop around it.
-  SetId StoredAtAnyTime(const Store& s, uint32_t holder_loop);
-  void NoteReader(uint32_t object, NodeId reader);
-  void PushReaders(uint32_t object, bool changed = true);
-
   // Called when the container's node has been evaluated: computes again what the container was made with.
   void MakeContents(uint32_t own, bool first, bool inputs_changed);
   void ContainerMade(uint32_t own, uint64_t made_of, bool inputs_changed);
@@ -61,17 +54,11 @@ class Containers {
   uint32_t ElementObject(uint32_t parent, int32_t slot, bool tensor, bool container, ObjectKind kind);
   Type TypeOfElement(uint32_t container, int32_t slot);
   Type TypeOfObject(uint32_t object, int depth = 0);
-  // 1: a before b; 0: b not after a (or neither); within one run of their common block.
-  int Precedes(NodeId a, NodeId b) const;
-  // Returns whether the effect of node a on the holder may have happened when b looks at it. With an invalid b it may
-  // always have.
-  bool MayComeBefore(NodeId a, NodeId b, Ref holder);
   int64_t bytes() const;
 
   ContentsTable contents;
   ElementTable elements;
   std::vector<Ref> joined_containers;  // members of summaries that may hold more than is known there
-  std::vector<NodeId> external_readers;
 
  private:
   SetId ContentNow(Ref holder, int32_t slot, NodeId reader);  // of a container that is not a summary
@@ -80,13 +67,8 @@ class Containers {
   SetId PieceStorage(uint32_t container, uint32_t piece);
   bool MayHoldOthers(uint32_t object, int32_t slot);
   SetId JoinedInputs(const Node& node);
-  template <typename Readers>
-  void AddReader(NodeId reader, Readers* readers, uint32_t* distinct);
 
   AliasDb::State& s_;
-  uint32_t external_distinct_ = 0;      // as Contents::distinct
-  std::vector<uint32_t> reader_marks_;  // by node: the last AddReader that has met it
-  uint32_t reader_mark_ = 0;
 };
 
 }  // namespace alias_internal

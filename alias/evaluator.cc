@@ -326,11 +326,11 @@ int32_t Evaluator::SlotRead(NodeId n, const Node& node, const ResultEffects& r, 
   bool untouched = true;
   if (const Contents* c = s_.containers.FindContents(o); c != nullptr) {
     untouched = !c->HasMany() && !c->blurred && std::none_of(c->stores.begin(), c->stores.end(), [&](const Store& st) {
-      return s_.containers.MayComeBefore(st.node, n, holder);
+      return s_.stores.MayComeBefore(st.node, n, holder);
     });
   }
   // A change of the list may come to stand before it. Then this is evaluated again.
-  s_.containers.NoteReader(o, n);
+  s_.readers.Note(o, n);
   if (!untouched) return kAnySlot;
   int32_t count;
   s_.containers.BaseContent(o, kAnySlot, &count);

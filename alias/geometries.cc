@@ -148,7 +148,7 @@ bool Geometries::GeometryMayChangeBefore(uint32_t object, NodeId n) {
   const auto may = [&](uint32_t key) {
     const auto it = s_.reshapes.geometry_changes.find(key);
     if (it == s_.reshapes.geometry_changes.end()) return false;
-    return it->second.size() > kMany || it->second.Any([&](NodeId by) { return s_.containers.Precedes(n, by) != 1; });
+    return it->second.size() > kMany || it->second.Any([&](NodeId by) { return s_.stores.Precedes(n, by) != 1; });
   };
   return may(s_.objects.HandleKey(object)) ||
          ((s_.objects[object].external || s_.objects[object].escaped) && may(kUnknown));

@@ -17,6 +17,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "smelt/alias/alias_db.h"
+#include "smelt/alias/in_order.h"
 #include "smelt/alias/set_pool.h"
 #include "smelt/core/ir/graph.h"
 
@@ -53,13 +54,13 @@ class Memory {
   void SettleChanges();       // all that changed has been followed
   int64_t bytes() const;
 
-  absl::flat_hash_map<uint32_t, SetId> moved_storage;    // by set_
-  absl::flat_hash_map<uint32_t, SetId> unmoved_storage;  // of those: where their definitions put them
+  absl::flat_hash_map<uint32_t, SetId, InOrder> moved_storage;    // by set_
+  absl::flat_hash_map<uint32_t, SetId, InOrder> unmoved_storage;  // of those: where their definitions put them
   bool external_moved = false;  // set_ on a handle of the caller's: any of its handles may be that one
   absl::flat_hash_map<int, uint32_t> weight_storages;
-  absl::flat_hash_map<uint32_t, uint64_t> touched;  // objects whose storage changed, and when
-  absl::flat_hash_map<uint32_t, uint64_t> forced;   // values that have been told so, and of which change
-  std::vector<uint32_t> pending_free;               // objects that are gone, when all has been followed
+  absl::flat_hash_map<uint32_t, uint64_t, InOrder> touched;  // objects whose storage changed, and when
+  absl::flat_hash_map<uint32_t, uint64_t, InOrder> forced;   // values that have been told so, and of which change
+  std::vector<uint32_t> pending_free;                        // objects that are gone, when all has been followed
 
  private:
   SetId Summarise(SetId s);

@@ -6,14 +6,21 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "smelt/alias/box_of_view.h"
+#include "smelt/alias/boxes.h"
+#include "smelt/alias/follower.h"
 #include "smelt/alias/scenario.h"
 #include "smelt/alias/state.h"
+#include "smelt/alias/views.h"
 
 namespace smelt::alias_internal {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
 
 // A graph with its state, built.
 struct Built {
@@ -193,6 +200,83 @@ TEST(WorkListTest, ANodeIsInTheQueueOnce) {
   EXPECT_THAT(f.s->work.queue, IsEmpty());
 }
 
+TEST(SolverTest, AFlushReachesEverythingThatHoldsTheChangedValue) {
+  const Built f(R"(graph(%x : Tensor):
+    %a : Tensor = aten::relu(%x)
+    %b : Tensor = aten::relu(%x)
+    %view : Tensor = aten::detach(%a)
+    %again : Tensor = aten::detach(%view)
+    %w : Tensor = aten::relu_(%again)
+    return (%w)
+  )");
+  const auto storage = [&](const char* name) { return f.s->memory.StoragesOfSet(f.Set(name)); };
+  EXPECT_EQ(storage("w"), storage("a"));
+  f.g->SetInput(f.N("view"), 0, f.V("b"));
+  Follower(*f.s).InputChanged(f.N("view"), 0, f.V("a"));
+  EXPECT_THAT(f.s->work.queue, ElementsAre(f.N("view")));
+  f.s->solver.Flush();
+  EXPECT_THAT(f.s->work.queue, IsEmpty());
+  EXPECT_EQ(storage("w"), storage("b"));
+  EXPECT_NE(storage("w"), storage("a"));
+  EXPECT_EQ(f.s->solver.rebuilds, 0);
+}
+
+TEST(SolverTest, ALoopHoldsWhatComesInAndWhatComesAround) {
+  const Built f(R"(graph(%x : Tensor, %n : int):
+    %true : bool = prim::Constant[value=1]()
+    %a : Tensor = aten::relu(%x)
+    %out : Tensor = prim::Loop(%n, %true, %a)
+      block0(%i : int, %in : Tensor):
+        %next : Tensor = aten::relu(%in)
+        -> (%true, %next)
+    return (%out)
+  )");
+  // Inside, the last round's allocation is an earlier one.
+  const SetId earlier = SetPool::Single(MakeRef(f.Object("next"), /*old=*/true));
+  EXPECT_EQ(f.Set("in"), f.s->sets.Union(f.Set("a"), earlier));
+  EXPECT_EQ(f.Set("out"), f.s->sets.Union(f.Set("a"), f.Set("next")));
+}
+
+TEST(SolverTest, ARebuildTakesBackWhatHasEscaped) {
+  const Built f(R"(graph(%x : Tensor):
+    %a : Tensor = aten::relu(%x)
+    %r : Tensor = mine::unknown(%a)
+    return (%x)
+  )");
+  const uint32_t a = f.Object("a");
+  EXPECT_TRUE(f.s->objects[a].escaped);
+  const NodeId call = f.N("r");
+  Follower(*f.s).NodeErasing(call);
+  f.g->Erase(call);
+  f.s->solver.Flush();
+  EXPECT_EQ(f.s->solver.rebuilds, 1);
+  EXPECT_FALSE(f.s->objects[f.Object("a")].escaped);
+}
+
+TEST(ReadersTest, AContainerThatChangesHasItsReadersEvaluatedAgain) {
+  const Built f(kList);
+  f.s->readers.Push(f.Object("l"));
+  EXPECT_THAT(f.s->work.queue, IsSupersetOf({f.N("before"), f.N("e")}));
+  EXPECT_THAT(f.s->work.queue, Not(Contains(f.N("a"))));
+}
+
+TEST(ReadersTest, NodesThatLookOftenAreKeptAFewTimes) {
+  const Built f(kList);
+  constexpr int kLooks = 1000;
+  for (int i = 0; i < kLooks; ++i) f.s->readers.Note(f.Object("l"), f.N(i % 2 == 0 ? "before" : "e"));
+  EXPECT_LE(f.s->containers.ContentsOf(f.Object("l")).readers.size(), 20);
+}
+
+TEST(FollowerTest, ANodeThatIsInsertedIsEvaluatedByTheNextFlush) {
+  const Built f(kRows);
+  const NodeId n = f.g->InsertBefore(f.N("w"), OpName::Get("aten::detach"), {f.V("b")}, {Type::Tensor()});
+  Follower(*f.s).NodeInserted(n);
+  const ValueId made = f.g->node(n).outputs[0];
+  EXPECT_EQ(f.s->records.PointsTo(made), 0);
+  f.s->solver.Flush();
+  EXPECT_EQ(f.s->memory.StoragesOfSet(f.s->records.PointsTo(made)), f.Set("b"));
+}
+
 TEST(CopiesTest, ValuesThatRotateHoldWhatAnyOfThemGot) {
   const Built f(R"(graph(%x : Tensor, %n : int):
     %true : bool = prim::Constant[value=1]()
@@ -246,6 +330,46 @@ TEST(GeometriesTest, RowsOfOneTensorAreDisjointIfTheirIndicesAre) {
   geometries.Drop();
   EXPECT_NE(geometries.epoch(), epoch);
   EXPECT_FALSE(geometries.HasGeom(f.Object("first")));
+}
+
+constexpr char kTyped[] = R"(graph(%x : Float(4, 8, strides=[8, 1])):
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %row : Tensor = aten::select(%x, %0, %1)
+  return (%row)
+)";
+
+TEST(ViewsTest, ARowBeginsWhereItsIndexAndTheStrideSay) {
+  const Built f(kTyped);
+  const Geom base = f.s->geometries.GeomOf(f.Object("x"));
+  Geom out;
+  Views(*f.s).Apply(f.Object("row"), f.N("row"), base, f.Object("x"), /*base_changes=*/false, &out);
+  ASSERT_TRUE(out.exact);
+  EXPECT_EQ(out.geometry.offset.Constant(), 8);
+  ASSERT_EQ(out.geometry.sizes.size(), 1);
+  EXPECT_EQ(out.geometry.sizes[0].Constant(), 8);
+  EXPECT_EQ(out.geometry.strides[0].Constant(), 1);
+}
+
+TEST(ViewsTest, AViewOfATensorThatChangesItsGeometryMayLieAnywhere) {
+  const Built f(kTyped);
+  const Geom base = f.s->geometries.GeomOf(f.Object("x"));
+  Geom out;
+  Views(*f.s).Apply(f.Object("row"), f.N("row"), base, f.Object("x"), /*base_changes=*/true, &out);
+  EXPECT_FALSE(out.exact);
+  EXPECT_EQ(out.space, 0);
+}
+
+TEST(BoxOfViewTest, ARowIsOneIndexAlongTheFirstDimension) {
+  const Built f(kRows);  // no sizes are known
+  const Geom base = f.s->geometries.GeomOf(f.Object("a"));
+  Geom out = base;
+  TakeBoxOfView(*f.s, f.Object("second"), f.N("second"), base, f.Object("a"), /*piece=*/-1, &out);
+  const Interval* const rows = FindKey(&out, /*key=*/0);
+  ASSERT_NE(rows, nullptr);
+  ASSERT_TRUE(rows->lo.has_value() && rows->hi.has_value());
+  EXPECT_EQ(rows->lo->Constant(), 1);
+  EXPECT_EQ(rows->hi->Constant(), 2);
 }
 
 TEST(OverlapsTest, OnlyMemoryOfTheCallersMayBeTwoThings) {

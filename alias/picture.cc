@@ -1,4 +1,5 @@
-// The database as a picture: the memory graph in DOT, and beside the text as HTML.
+#include "smelt/alias/picture.h"
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -7,11 +8,7 @@
 #include "smelt/alias/state.h"
 #include "smelt/core/ir/text.h"
 
-namespace smelt {
-
-using alias_internal::IsOld;
-using alias_internal::Json;
-using alias_internal::ObjectOf;
+namespace smelt::alias_internal {
 
 namespace {
 
@@ -21,43 +18,42 @@ std::string Html(absl::string_view s) {
 
 }  // namespace
 
-std::string AliasDb::ToDot() const {
-  State& s = Flushed();
+std::string DrawDot(AliasDb::State& s) {
   std::string out = "digraph alias {\n  rankdir=LR;\n  node [fontname=\"monospace\"];\n";
   absl::flat_hash_set<uint32_t> drawn;
   absl::flat_hash_set<uint32_t> written;
   for (NodeId n : s.g.AllNodes()) {
     for (uint32_t i = s.records.RecordOf(n).first_write; i != 0; i = s.accesses.writes.at(i).node_next) {
-      s.sets.ForEach(s.accesses.writes.at(i).storages, [&](State::Ref x) { written.insert(ObjectOf(x)); });
+      s.sets.ForEach(s.accesses.writes.at(i).storages, [&](Ref x) { written.insert(ObjectOf(x)); });
     }
   }
   std::vector<std::string> edges;
   auto draw = [&](uint32_t o) {
     if (!drawn.insert(o).second) return;
-    absl::StrAppend(&out, "  o", o, " [shape=box, label=",
-                    Json(absl::StrCat(s.words.ObjectName(o), "\n", alias_internal::KindName(s.objects[o].kind))),
+    absl::StrAppend(&out, "  o", o,
+                    " [shape=box, label=", Json(absl::StrCat(s.words.ObjectName(o), "\n", KindName(s.objects[o].kind))),
                     written.contains(o) ? ", style=filled, fillcolor=\"#f4c7c3\"" : "", "];\n");
   };
-  for (ValueId v : alias_internal::AllValues(s.g)) {
-    const State::SetId p = s.records.PointsTo(v);
+  for (ValueId v : AllValues(s.g)) {
+    const SetId p = s.records.PointsTo(v);
     if (p == 0) continue;
     absl::StrAppend(&out, "  v", v.index, " [label=", Json(absl::StrCat("%", s.g.value(v).name)),
                     s.queries.written.Written(v, true) ? ", color=red" : "", "];\n");
-    s.sets.ForEach(p, [&](State::Ref r) {
+    s.sets.ForEach(p, [&](Ref r) {
       edges.push_back(absl::StrCat("  v", v.index, " -> o", ObjectOf(r), IsOld(r) ? " [style=dashed];\n" : ";\n"));
     });
-    for (State::Ref r : s.sets.Refs(p)) {
+    for (Ref r : s.sets.Refs(p)) {
       draw(ObjectOf(r));
-      const State::Object o = s.objects[ObjectOf(r)];
-      s.sets.ForEach(o.storage, [&](State::Ref x) {
+      const Object o = s.objects[ObjectOf(r)];
+      s.sets.ForEach(o.storage, [&](Ref x) {
         draw(ObjectOf(x));
         if (ObjectOf(x) != ObjectOf(r)) {
           edges.push_back(absl::StrCat("  o", ObjectOf(r), " -> o", ObjectOf(x), " [label=\"in\", color=blue];\n"));
         }
       });
       if (o.container) {
-        State::SetId inside = s.containers.ContentOf(r, -1, NodeId());
-        s.sets.ForEach(inside, [&](State::Ref x) {
+        SetId inside = s.containers.ContentOf(r, -1, NodeId());
+        s.sets.ForEach(inside, [&](Ref x) {
           draw(ObjectOf(x));
           edges.push_back(absl::StrCat("  o", ObjectOf(r), " -> o", ObjectOf(x), " [label=\"holds\", color=gray];\n"));
         });
@@ -72,8 +68,7 @@ std::string AliasDb::ToDot() const {
   return out + "}\n";
 }
 
-std::string AliasDb::ToHtml() const {
-  State& s = Flushed();
+std::string DrawHtml(AliasDb::State& s) {
   std::string out =
       "<!doctype html>\n<meta charset=\"utf-8\"><title>alias "
       "database</title>\n<style>body{font-family:sans-serif;display:flex;"
@@ -84,9 +79,8 @@ std::string AliasDb::ToHtml() const {
   for (NodeId n : s.g.AllNodes()) {
     bool writes = false;
     for (uint32_t i = s.records.RecordOf(n).first_write; i != 0; i = s.accesses.writes.at(i).node_next) {
-      s.sets.ForEach(s.accesses.writes.at(i).storages, [&](State::Ref x) {
-        writes |= ObjectOf(x) != alias_internal::kWorld && ObjectOf(x) != alias_internal::kRandom;
-      });
+      s.sets.ForEach(s.accesses.writes.at(i).storages,
+                     [&](Ref x) { writes |= ObjectOf(x) != kWorld && ObjectOf(x) != kRandom; });
     }
     if (!writes) continue;
     std::string line = PrintNode(s.g, n);
@@ -106,11 +100,11 @@ std::string AliasDb::ToHtml() const {
   std::vector<std::pair<ValueId, std::vector<uint32_t>>> rows;
   std::vector<uint32_t> places;
   absl::flat_hash_map<uint32_t, size_t> place_of;
-  for (ValueId v : alias_internal::AllValues(s.g)) {
-    const State::SetId p = s.records.PointsTo(v);
+  for (ValueId v : AllValues(s.g)) {
+    const SetId p = s.records.PointsTo(v);
     if (p == 0) continue;
     std::vector<uint32_t> ids;
-    s.sets.ForEach(s.memory.StoragesOfSet(p), [&](State::Ref r) {
+    s.sets.ForEach(s.memory.StoragesOfSet(p), [&](Ref r) {
       uint32_t o = s.objects.Find(ObjectOf(r));
       if (std::find(ids.begin(), ids.end(), o) == ids.end()) ids.push_back(o);
       if (place_of.try_emplace(o, places.size()).second) places.push_back(o);
@@ -133,10 +127,10 @@ std::string AliasDb::ToHtml() const {
   }
   for (size_t i = 0; i < places.size(); ++i) {
     absl::StrAppend(&out, "<text x=\"408\" y=\"", 22 * i + 20, "\">", Html(s.words.ObjectName(places[i])), " (",
-                    alias_internal::KindName(s.objects[places[i]].kind), ")</text>\n");
+                    KindName(s.objects[places[i]].kind), ")</text>\n");
   }
   out += "</svg>\n<p>Red: written while in scope, or by its own node. Marked lines write memory.</p></div>\n";
   return out;
 }
 
-}  // namespace smelt
+}  // namespace smelt::alias_internal

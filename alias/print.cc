@@ -1,30 +1,24 @@
-// The database as text: for readers, in a stable order, and as JSON.
+#include "smelt/alias/print.h"
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "smelt/alias/state.h"
 
-namespace smelt {
+namespace smelt::alias_internal {
 
-using alias_internal::Json;
-using alias_internal::kRead;
-using alias_internal::kWrite;
-using alias_internal::ObjectOf;
-using alias_internal::SetPool;
-
-std::string AliasDb::ToString() const {
-  State& s = Flushed();
+std::string PrintText(const AliasDb& db, AliasDb::State& s) {
   std::string out = "values:\n";
-  for (ValueId v : alias_internal::AllValues(s.g)) {
-    const State::SetId p = s.records.PointsTo(v);
+  for (ValueId v : AllValues(s.g)) {
+    const SetId p = s.records.PointsTo(v);
     if (p == 0) continue;
     absl::StrAppend(&out, "  %", s.g.value(v).name, " : ", s.g.value(v).type.ToString(), " -> {",
                     absl::StrJoin(s.words.Names(p), ", "), "}");
     std::vector<std::string> stores = s.words.Names(s.memory.StoragesOfSet(p));
     if (stores != s.words.Names(p)) absl::StrAppend(&out, " in {", absl::StrJoin(stores, ", "), "}");
     if (SetPool::IsSingle(p) && s.objects[ObjectOf(SetPool::SingleRef(p))].tensor) {
-      ValueMemory m = Memory(v);
+      ValueMemory m = db.Memory(v);
       if (m.region) absl::StrAppend(&out, " region ", m.region->ToString());
       if (m.geometry_changes) absl::StrAppend(&out, " (its geometry changes)");
     }
@@ -34,7 +28,7 @@ std::string AliasDb::ToString() const {
   for (NodeId n : s.g.AllNodes()) {
     std::vector<std::string> lines;
     for (uint32_t i = s.records.RecordOf(n).first_write; i != 0; i = s.accesses.writes.at(i).node_next) {
-      const State::Access w = s.accesses.writes.at(i);
+      const Access w = s.accesses.writes.at(i);
       for (const auto& [handle, storage] : s.accesses.PairsOf(w)) {
         lines.push_back(absl::StrCat((w.bits & kWrite) ? "" : "geometry of ", s.words.RefName(handle), " in ",
                                      s.words.RefName(storage)));
@@ -47,8 +41,7 @@ std::string AliasDb::ToString() const {
   return out;
 }
 
-std::string AliasDb::ToJson() const {
-  State& s = Flushed();
+std::string PrintJson(const AliasDb& db, AliasDb::State& s) {
   s.recorder.ActivateReads();
   s.solver.Flush();
   std::string out = "{\n \"locations\": [";
@@ -56,28 +49,28 @@ std::string AliasDb::ToJson() const {
   absl::flat_hash_set<uint32_t> listed;
   auto location = [&](uint32_t o) {
     if (!listed.insert(o).second) return;
-    Location l = Describe(LocationId(o));
+    Location l = db.Describe(LocationId(o));
     absl::StrAppend(&out, first ? "\n" : ",\n", "  {\"id\": ", o, ", \"name\": ", Json(l.name),
-                    ", \"kind\": ", Json(alias_internal::KindName(s.objects[o].kind)),
+                    ", \"kind\": ", Json(KindName(s.objects[o].kind)),
                     ", \"caller_owned\": ", l.caller_owned ? "true" : "false",
                     ", \"escaped\": ", l.escaped ? "true" : "false", "}");
     first = false;
   };
-  for (ValueId v : alias_internal::AllValues(s.g)) {
-    const State::SetId p = s.records.PointsTo(v);
-    s.sets.ForEach(s.memory.StoragesOfSet(p), [&](State::Ref r) { location(s.objects.Find(ObjectOf(r))); });
+  for (ValueId v : AllValues(s.g)) {
+    const SetId p = s.records.PointsTo(v);
+    s.sets.ForEach(s.memory.StoragesOfSet(p), [&](Ref r) { location(s.objects.Find(ObjectOf(r))); });
   }
   out += "\n ],\n \"values\": [";
   first = true;
-  for (ValueId v : alias_internal::AllValues(s.g)) {
-    const State::SetId p = s.records.PointsTo(v);
+  for (ValueId v : AllValues(s.g)) {
+    const SetId p = s.records.PointsTo(v);
     if (p == 0) continue;
     absl::StrAppend(&out, first ? "\n" : ",\n", "  {\"value\": ", Json(absl::StrCat("%", s.g.value(v).name)),
                     ", \"type\": ", Json(s.g.value(v).type.ToString()), ", \"objects\": [");
     std::vector<std::string> names = s.words.Names(p);
     for (std::string& n : names) n = Json(n);
     absl::StrAppend(&out, absl::StrJoin(names, ", "), "], \"locations\": [");
-    ValueMemory m = Memory(v);
+    ValueMemory m = db.Memory(v);
     std::vector<std::string> ids;
     for (LocationId l : m.locations) ids.push_back(absl::StrCat(l.index));
     absl::StrAppend(&out, absl::StrJoin(ids, ", "), "]");
@@ -90,15 +83,15 @@ std::string AliasDb::ToJson() const {
   int k = 0;
   for (NodeId n : s.g.AllNodes()) {
     std::vector<std::string> writes, reads;
-    auto add = [&](const State::Access& a, std::vector<std::string>* to, const char* geometry) {
-      s.sets.ForEach(a.handles, [&](State::Ref r) { to->push_back(Json(absl::StrCat(geometry, s.words.RefName(r)))); });
+    auto add = [&](const Access& a, std::vector<std::string>* to, const char* geometry) {
+      s.sets.ForEach(a.handles, [&](Ref r) { to->push_back(Json(absl::StrCat(geometry, s.words.RefName(r)))); });
     };
     for (uint32_t i = s.records.RecordOf(n).first_write; i != 0; i = s.accesses.writes.at(i).node_next) {
-      const State::Access& w = s.accesses.writes.at(i);
+      const Access& w = s.accesses.writes.at(i);
       add(w, &writes, w.bits & kWrite ? "" : "geometry of ");
     }
     for (uint32_t i = s.records.RecordOf(n).first_read; i != 0; i = s.accesses.reads.at(i).node_next) {
-      const State::Access& w = s.accesses.reads.at(i);
+      const Access& w = s.accesses.reads.at(i);
       add(w, &reads, w.bits & kRead ? "" : "geometry of ");
     }
     for (auto* list : {&writes, &reads}) {
@@ -113,4 +106,4 @@ std::string AliasDb::ToJson() const {
   return out + "\n ]\n}\n";
 }
 
-}  // namespace smelt
+}  // namespace smelt::alias_internal

@@ -41,7 +41,7 @@ class Reshapes {
   int64_t bytes() const;
 
   // Object -> the nodes that change its geometry.
-  absl::flat_hash_map<uint32_t, SmallSet<NodeId, 3, InOrder>> geometry_changes;
+  absl::flat_hash_map<uint32_t, SmallSet<NodeId, 3, InOrder>, InOrder> geometry_changes;
   int64_t geometry_writers = 0;  // nodes
 
  private:

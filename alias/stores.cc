@@ -79,10 +79,29 @@ bool Stores::CommitStores(NodeId n, absl::Span<std::pair<uint32_t, Store>> had) 
   return true;
 }
 
-void Stores::ExternalContentsChange() {
-  for (NodeId reader : s_.containers.external_readers) {
-    if (s_.g.IsLive(reader)) s_.work.Push(reader);
-  }
+int Stores::Precedes(NodeId a, NodeId b) const {
+  const BlockTree::Common c = s_.tree.CommonOf(a, b);
+  return c.a != c.b && s_.g.node(c.a).order < s_.g.node(c.b).order ? 1 : 0;
+}
+
+bool Stores::MayComeBefore(NodeId a, NodeId b, Ref holder) {
+  if (!b.valid() || Precedes(a, b) == 1) return true;
+  const uint32_t common = s_.loops.CommonOf(a, b);
+  if (common == 0) return false;
+  const uint32_t holder_loop = s_.objects[ObjectOf(holder)].loop;
+  // a ran in an earlier iteration of a loop around both that is not around the allocations in holder_loop. To the
+  // contents of an earlier instance of such an allocation, a did what it does before b.
+  return !s_.loops.IsWithin(holder_loop, common) ||
+         (IsOld(holder) && s_.loops[common].top == s_.loops[holder_loop].top);
+}
+
+// Returns the elements that the store has put there for a reader at any time, in this iteration or an earlier one of
+// each loop around it. Of the loops between it and the holder, only the innermost and the outermost can make a
+// difference: whatever one of them makes older, all loops further out make older too.
+SetId Stores::AtAnyTime(const Store& s, uint32_t holder_loop) {
+  const LoopTable::Range range = s_.loops.Between(s_.loops.Around(s.node), holder_loop);
+  return s_.memory.Join(s_.memory.Join(s.set, s_.memory.Shift(s.set, range.inner)),
+                        s_.memory.Shift(s.set, range.outer));
 }
 
 void Stores::AddStores(NodeId n, const Node& node, const OpEffects& e) {
@@ -101,7 +120,7 @@ void Stores::AddStores(NodeId n, const Node& node, const OpEffects& e) {
     }
     if (any) {
       s_.records.nodes[n.index].flags |= NodeRecord::kEscapes;
-      if (!std::exchange(external_stores, true)) ExternalContentsChange();
+      if (!std::exchange(external_stores, true)) s_.readers.PushExternal();
     }
   }
   if (!container_write) return;
@@ -128,7 +147,7 @@ void Stores::AddStores(NodeId n, const Node& node, const OpEffects& e) {
         s_.records.nodes[n.index].flags |= NodeRecord::kEscapes;
         const bool is_new = attribute != kAnySlot ? external_attributes.insert(attribute).second
                                                   : !std::exchange(external_stores, true);
-        if (is_new) ExternalContentsChange();
+        if (is_new) s_.readers.PushExternal();
       }
       for (size_t k = 0; k < node.inputs.size(); ++k) {
         const uint16_t c = e.arg(k);
@@ -170,7 +189,7 @@ void Stores::SumStore(uint32_t holder, uint32_t at) {
   if (!c.HasMany()) return;
   const size_t leaves = (*c.sums)[0].size() / 2;
   if (at >= leaves) return SumAgain(holder, 2 * c.stores.size());
-  const SetId set = at < c.stores.size() ? s_.containers.StoredAtAnyTime(c.stores[at], s_.objects[holder].loop) : 0;
+  const SetId set = at < c.stores.size() ? AtAnyTime(c.stores[at], s_.objects[holder].loop) : 0;
   const bool appended = at < c.stores.size() && c.stores[at].slot == kAppended;
   for (const int k : {0, 1}) {
     std::vector<SetId>& sums = (*c.sums)[k];
@@ -192,8 +211,7 @@ void Stores::SumAgain(uint32_t holder, size_t leaves) {
   if (c.sums == nullptr) c.sums = std::make_unique<std::array<std::vector<SetId>, 2>>();
   for (std::vector<SetId>& sums : *c.sums) sums.assign(2 * size, 0);
   for (size_t at = 0; at < c.stores.size(); ++at) {
-    (*c.sums)[c.stores[at].slot == kAppended ? 1 : 0][size + at] =
-        s_.containers.StoredAtAnyTime(c.stores[at], s_.objects[holder].loop);
+    (*c.sums)[c.stores[at].slot == kAppended ? 1 : 0][size + at] = AtAnyTime(c.stores[at], s_.objects[holder].loop);
   }
   for (std::vector<SetId>& sums : *c.sums) {
     for (size_t i = size; i-- > 1;) sums[i] = s_.memory.Join(sums[2 * i], sums[2 * i + 1]);
@@ -244,7 +262,7 @@ void Stores::StoresChanged(uint32_t holder, bool changed) {
   } else {
     c.told = 0;
   }
-  s_.containers.PushReaders(holder, changed);
+  s_.readers.Push(holder, changed);
 }
 
 }  // namespace smelt::alias_internal

@@ -21,6 +21,7 @@
 #include "smelt/alias/alias_db.h"
 #include "smelt/alias/contents_table.h"
 #include "smelt/alias/in_order.h"
+#include "smelt/alias/set_pool.h"
 #include "smelt/core/ir/graph.h"
 #include "smelt/core/op/effects.h"
 
@@ -47,6 +48,15 @@ class Stores {
   bool CommitStores(NodeId n, absl::Span<std::pair<uint32_t, Store>> had);
   void ForgetStores(NodeId n, NodeRecord& r, bool push);  // push: who reads the containers
   void StoresChanged(uint32_t holder, bool changed);      // readers are pushed if they are told something else
+
+  // 1: a before b; 0: b not after a (or neither); within one run of their common block.
+  int Precedes(NodeId a, NodeId b) const;
+  // Returns whether the effect of node a on the holder may have happened when b looks at it. With an invalid b it may
+  // always have.
+  bool MayComeBefore(NodeId a, NodeId b, Ref holder);
+  // Returns the elements that the store has put there for a reader at any time, in this iteration or an earlier one of
+  // each loop around it.
+  SetId AtAnyTime(const Store& s, uint32_t holder_loop);
   int64_t bytes() const {
     return static_cast<int64_t>(stores_of_node.capacity() * (sizeof(*stores_of_node.begin()) + 1));
   }
@@ -63,7 +73,6 @@ class Stores {
   void DropStore(uint32_t holder, uint32_t at);  // the last one takes its place
   void SumStore(uint32_t holder, uint32_t at);   // after store `at` has changed
   void SumAgain(uint32_t holder, size_t leaves);
-  void ExternalContentsChange();  // a reader of the caller's containers may find something else there
 
   AliasDb::State& s_;
 };

@@ -1,4 +1,5 @@
-// The comparison with a fresh build.
+#include "smelt/alias/verify.h"
+
 #include <algorithm>
 
 #include "absl/functional/function_ref.h"
@@ -7,25 +8,15 @@
 #include "smelt/alias/state.h"
 #include "smelt/core/base/status_macros.h"
 
-namespace smelt {
-
-using alias_internal::Access;
-using alias_internal::AllValues;
-using alias_internal::IsOld;
-using alias_internal::kAnySlot;
-using alias_internal::MakeRef;
-using alias_internal::NodeRecord;
-using alias_internal::ObjectOf;
-using alias_internal::Ref;
-using alias_internal::SetId;
+namespace smelt::alias_internal {
 
 namespace {
 
 // For one list of the caller's, "some element" covers everything that "its first" covers. The latter exists if a reader
 // looked before it was known that the elements change places.
 bool IsSaidByAny(const AliasDb::State& s, Ref r, absl::FunctionRef<bool(Ref)> has) {
-  const alias_internal::Object& o = s.objects[ObjectOf(r)];
-  if (o.kind != alias_internal::ObjectKind::kElement || o.slot < 0) return false;
+  const Object& o = s.objects[ObjectOf(r)];
+  if (o.kind != ObjectKind::kElement || o.slot < 0) return false;
   const uint32_t any = s.containers.elements.Find(o.parent, kAnySlot);
   return any != 0 && has(MakeRef(any, IsOld(r)));
 }
@@ -58,7 +49,7 @@ class Comparison {
   std::vector<std::string> WritesToCompare(NodeId n);
 
  private:
-  absl::Status VerifyOrderOf(const alias_internal::AccessIndex& index, uint32_t first, NodeId n);
+  absl::Status VerifyOrderOf(const AccessIndex& index, uint32_t first, NodeId n);
   std::vector<std::string> NamesToCompare(SetId set) const;
 
   AliasDb::State& s_;
@@ -120,7 +111,7 @@ absl::Status Comparison::VerifyValue(ValueId v, Comparison& fresh, bool summaris
   return absl::InternalError(absl::StrCat(name, escaped ? " escapes" : " does not escape", " here"));
 }
 
-absl::Status Comparison::VerifyOrderOf(const alias_internal::AccessIndex& index, uint32_t first, NodeId n) {
+absl::Status Comparison::VerifyOrderOf(const AccessIndex& index, uint32_t first, NodeId n) {
   for (uint32_t i = first; i != 0; i = index.at(i).node_next) {
     const uint32_t next = index.Next(i);
     if (next != 0 && s_.tree.IsBefore(index.at(next).node, n)) {
@@ -142,7 +133,7 @@ absl::Status Comparison::VerifyOrder() {
     last_position = std::max(last_position, r.position);
     const uint32_t scope = s_.g.block(s_.g.node(n).parent).return_node.index;
     for (ValueId v : s_.g.node(n).outputs) {
-      const alias_internal::ValueRecord& value = s_.records.RecordOf(v);
+      const ValueRecord& value = s_.records.RecordOf(v);
       if (value.from != 0 && (value.from != r.position || value.scope != scope)) {
         return absl::InternalError(absl::StrCat("%", s_.g.value(v).name, " has a wrong scope"));
       }
@@ -155,11 +146,10 @@ absl::Status Comparison::VerifyOrder() {
 
 }  // namespace
 
-absl::Status AliasDb::Verify() const {
-  State& s = *state_;
+absl::Status CompareWithFreshBuild(AliasDb::State& s) {
   if (!s.work.queue.empty() || s.solver.needs_rebuild || s.budget.stale || !s.work.resolve_loops.empty())
     s.solver.Flush();
-  State fresh(s.g, s.options);
+  AliasDb::State fresh(s.g, s.options);
   fresh.solver.Build();
   Comparison mine(s), theirs(fresh);
   const bool summarised = s.objects.summarised != 0 || fresh.objects.summarised != 0;
@@ -180,4 +170,4 @@ absl::Status AliasDb::Verify() const {
   return absl::OkStatus();
 }
 
-}  // namespace smelt
+}  // namespace smelt::alias_internal

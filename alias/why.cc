@@ -1,12 +1,9 @@
-// Why two values may alias: a path of edges from each to the memory that they share.
+#include "smelt/alias/why.h"
+
 #include "absl/strings/str_cat.h"
 #include "smelt/alias/state.h"
 
-namespace smelt {
-
-using alias_internal::ObjectKind;
-using alias_internal::ObjectOf;
-using alias_internal::Ref;
+namespace smelt::alias_internal {
 
 namespace {
 
@@ -61,7 +58,7 @@ ValueId Tracer::StepBack(ValueId v, Ref* target, Ref storage, const absl::flat_h
     return from;
   }
   if (s_.records.values[v.index].own == ObjectOf(*target)) {
-    const alias_internal::Object& o = s_.objects[ObjectOf(*target)];
+    const Object& o = s_.objects[ObjectOf(*target)];
     bool own_storage = false;
     s_.sets.ForEach(o.storage, [&](Ref r) { own_storage |= ObjectOf(r) == ObjectOf(*target); });
     ValueId base;
@@ -109,22 +106,20 @@ void Tracer::TraceBack(ValueId v, Ref target, Ref storage, std::vector<std::stri
 
 }  // namespace
 
-std::vector<std::string> AliasDb::Why(ValueId a, ValueId b) const {
-  State& s = Flushed();
+std::vector<std::string> ExplainAlias(AliasDb::State& s, ValueId a, ValueId b) {
   std::vector<std::string> out;
-  if (!MayContainAlias(a, b)) return out;
-  State::SetId p = s.records.PointsTo(a), q = s.records.PointsTo(b);
+  SetId p = s.records.PointsTo(a), q = s.records.PointsTo(b);
   if (!s.queries.overlaps.SetsMayAlias(p, q, false)) {
     p = s.containers.Reach(p);
     q = s.containers.Reach(q);
     out.push_back("by what they contain");
   }
-  for (State::Ref x : s.sets.Refs(p)) {
-    for (State::Ref y : s.sets.Refs(q)) {
+  for (Ref x : s.sets.Refs(p)) {
+    for (Ref y : s.sets.Refs(q)) {
       if (!s.queries.overlaps.RefsMayAlias(x, y, false)) continue;
-      State::Ref sx = x, sy = y;
-      for (State::Ref i : s.sets.Refs(s.memory.Storages(x))) {
-        for (State::Ref j : s.sets.Refs(s.memory.Storages(y))) {
+      Ref sx = x, sy = y;
+      for (Ref i : s.sets.Refs(s.memory.Storages(x))) {
+        for (Ref j : s.sets.Refs(s.memory.Storages(y))) {
           if (s.queries.overlaps.StoragesMayOverlap(i, j, false)) {
             sx = i;
             sy = j;
@@ -145,4 +140,4 @@ std::vector<std::string> AliasDb::Why(ValueId a, ValueId b) const {
   return out;
 }
 
-}  // namespace smelt
+}  // namespace smelt::alias_internal

@@ -1,9 +1,13 @@
-// The queries: aliasing, writes, reachability.
+#include "smelt/alias/alias_db.h"
+
 #include <algorithm>
 
-#include "absl/strings/match.h"
+#include "smelt/alias/follower.h"
+#include "smelt/alias/picture.h"
+#include "smelt/alias/print.h"
 #include "smelt/alias/state.h"
-#include "smelt/core/op/ops.h"
+#include "smelt/alias/verify.h"
+#include "smelt/alias/why.h"
 
 namespace smelt {
 
@@ -423,5 +427,34 @@ AliasDb::Stats AliasDb::GetStats() const {
   out.bytes = s.Bytes();
   return out;
 }
+
+// --- explaining, checking ---
+
+std::vector<std::string> AliasDb::Why(ValueId a, ValueId b) const {
+  State& s = Flushed();
+  if (!MayContainAlias(a, b)) return {};
+  return alias_internal::ExplainAlias(s, a, b);
+}
+
+std::string AliasDb::ToString() const { return alias_internal::PrintText(*this, Flushed()); }
+std::string AliasDb::ToJson() const { return alias_internal::PrintJson(*this, Flushed()); }
+std::string AliasDb::ToDot() const { return alias_internal::DrawDot(Flushed()); }
+std::string AliasDb::ToHtml() const { return alias_internal::DrawHtml(Flushed()); }
+absl::Status AliasDb::Verify() const { return alias_internal::CompareWithFreshBuild(*state_); }
+
+// --- GraphListener ---
+
+void AliasDb::OnNodeInserted(NodeId n) { alias_internal::Follower(*state_).NodeInserted(n); }
+void AliasDb::OnNodeErasing(NodeId n) { alias_internal::Follower(*state_).NodeErasing(n); }
+void AliasDb::OnNodeMoved(NodeId n, BlockId old_parent) { alias_internal::Follower(*state_).NodeMoved(n, old_parent); }
+void AliasDb::OnInputChanged(NodeId n, uint32_t index, ValueId old) {
+  alias_internal::Follower(*state_).InputChanged(n, index, old);
+}
+void AliasDb::OnInputRemoved(NodeId n, uint32_t, ValueId) { alias_internal::Follower(*state_).InputRemoved(n); }
+void AliasDb::OnOutputAdded(NodeId n, uint32_t index) { alias_internal::Follower(*state_).OutputAdded(n, index); }
+void AliasDb::OnOutputErasing(NodeId n, uint32_t index) { alias_internal::Follower(*state_).OutputErasing(n, index); }
+void AliasDb::OnBlockAdded(NodeId n, BlockId) { alias_internal::Follower(*state_).BlockAdded(n); }
+void AliasDb::OnTypeChanged(ValueId v) { alias_internal::Follower(*state_).TypeChanged(v); }
+void AliasDb::OnAttributeChanged(NodeId n, absl::string_view) { alias_internal::Follower(*state_).AttributeChanged(n); }
 
 }  // namespace smelt
