@@ -239,11 +239,12 @@ SMELT_INLINE void Packed(const Product<T>& p) {
 }
 
 #if defined(__aarch64__)
-// On AArch64 an instruction multiplies a vector by one lane of another. A tile of 4 rows and 4 vectors of columns loads
-// 4 adjacent factors of a row, or of a column, with one instruction, and a line of its panel with one, too: 1.3
-// instructions for each that multiplies and adds. Tiles are as few functions as possible, since each is long. What is
-// beyond the last row or column is computed and left out.
-constexpr int kTileRows = 4;
+// On AArch64 an instruction multiplies a vector by one lane of another. A tile has 16 accumulators: 4 vectors of each of
+// 4 rows, or, of at most half a panel's columns, 2 vectors of each of 8 rows. It loads 4 adjacent factors of a row, or of
+// a column, with one instruction, and a line of its panel with one, too: 1.3 instructions for each that multiplies and
+// adds. The last 4 rows of a half panel take a tile of 8 accumulators. Tiles are as few functions as possible, since each
+// is long. What is beyond the last row or column is computed and left out.
+constexpr int kMostTileRows = 8;
 template <typename T>
 constexpr int kTileColumns = 64 / static_cast<int>(sizeof(T));
 // There is no product of vectors of 64-bit integers.
@@ -260,19 +261,23 @@ inline uint32x4x2_t LoadTwo(const uint32_t* p) { return vld1q_u32_x2(p); }
 // The factors of a tile: those of row r and step i at rows[r] + i, or, by columns, at rows[0] + i * step + r.
 template <typename T>
 struct Factors {
-  const T* rows[kTileRows];
+  const T* rows[kMostTileRows] = {};
   int64_t step = 0;
 };
 
-// Stores, or adds to c, kVectors vectors of each row. Lines of the panel have kTileColumns columns. With
+// Stores, or adds to c, kVectors vectors of each of kRows rows. Lines of the panel have kTileColumns columns. With
 // float32, of which b may be packed, each fourth step asks for a line of memory.
-template <typename T, int kVectors, bool kByColumns>
+template <typename T, int kRows, int kVectors, bool kByColumns>
 __attribute__((noinline)) void LaneTile(int64_t depth, Factors<T> a, const T* panel, const char* ahead, T* c,
                                         int64_t c_row, bool add) {
   using V = typename Vector<T, 16>::Type;
   using U = typename Vector<T, 16>::Unaligned;
-  constexpr int kLanes = Vector<T, 16>::kLanes, kUnrolled = 4, kGroups = 4 / kLanes;
-  V sum[kTileRows][kVectors] = {};
+  constexpr int kLanes = Vector<T, 16>::kLanes;
+  // With more steps of float64, or of integers by columns, gcc 12 copies accumulators between registers.
+  constexpr int kUnrolled = kLanes == 2 || (kByColumns && std::is_integral_v<T>) ? 2 : 4;
+  // Factors are loaded a vector at a time: of some steps of a row, or of some rows of a step.
+  constexpr int kSteps = kByColumns ? 1 : kLanes, kLoads = kByColumns ? kRows / kLanes : kRows;
+  V sum[kRows][kVectors] = {};
   const auto multiply = [&](const auto& factor) SMELT_ALWAYS_INLINE {
     V w[kVectors];
     if constexpr (kVectors == 4) {
@@ -283,8 +288,8 @@ __attribute__((noinline)) void LaneTile(int64_t depth, Factors<T> a, const T* pa
       for (int v = 0; v < kVectors; ++v) w[v] = line.val[v];
     }
     panel += kTileColumns<T>;
-#pragma GCC unroll 4
-    for (int r = 0; r < kTileRows; ++r) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) {
         sum[r][v] += factor(r) * w[v];
@@ -299,27 +304,29 @@ __attribute__((noinline)) void LaneTile(int64_t depth, Factors<T> a, const T* pa
       __builtin_prefetch(ahead, 0, 2);
       ahead += kLine;
     }
-    V factors[4][kGroups];  // of each row, or of each step
 #pragma GCC unroll 4
-    for (int l = 0; l < 4; ++l) {
-      const T*& from = a.rows[kByColumns ? 0 : l];
-#pragma GCC unroll 2
-      for (int g = 0; g < kGroups; ++g) factors[l][g] = *reinterpret_cast<const U*>(from + g * kLanes);
-      from += kByColumns ? a.step : kUnrolled;
-    }
+    for (int u = 0; u < kUnrolled; u += kSteps) {
+      V factors[kLoads];
+#pragma GCC unroll 8
+      for (int l = 0; l < kLoads; ++l) {
+        factors[l] = *reinterpret_cast<const U*>(kByColumns ? a.rows[0] + l * kLanes : a.rows[l] + u);
+      }
+      if constexpr (kByColumns) a.rows[0] += a.step;
 #pragma GCC unroll 4
-    for (int u = 0; u < kUnrolled; ++u) {
-      multiply([&](int r) SMELT_ALWAYS_INLINE {
-        return kByColumns ? factors[u][r / kLanes][r % kLanes] : factors[r][u / kLanes][u % kLanes];
-      });
+      for (int s = 0; s < kSteps; ++s) {
+        multiply([&](int r)
+                     SMELT_ALWAYS_INLINE { return kByColumns ? factors[r / kLanes][r % kLanes] : factors[r][s]; });
+      }
     }
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows && !kByColumns; ++r) a.rows[r] += kUnrolled;
   }
   for (; i < depth; ++i) {
     multiply([&](int r) SMELT_ALWAYS_INLINE { return kByColumns ? a.rows[0][r] : *a.rows[r]; });
-    for (int r = 0; r < (kByColumns ? 1 : kTileRows); ++r) a.rows[r] += kByColumns ? a.step : 1;
+    for (int r = 0; r < (kByColumns ? 1 : kRows); ++r) a.rows[r] += kByColumns ? a.step : 1;
   }
-#pragma GCC unroll 4
-  for (int r = 0; r < kTileRows; ++r) {
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       U* to = reinterpret_cast<U*>(c + r * c_row + v * kLanes);
@@ -328,36 +335,44 @@ __attribute__((noinline)) void LaneTile(int64_t depth, Factors<T> a, const T* pa
   }
 }
 
+template <typename T, bool kByColumns>
+auto LaneTileOf(bool narrow, int64_t rows) {
+  if (!narrow) return LaneTile<T, 4, 4, kByColumns>;
+  return rows == 8 ? LaneTile<T, 8, 2, kByColumns> : LaneTile<T, 4, 2, kByColumns>;
+}
+
 // Computes all rows of a panel's columns.
 template <typename T>
 void LaneRows(const Product<T>& p, int64_t depth, const T* a, const T* panel, const char* ahead, int64_t ahead_step,
               T* c, int64_t columns, bool add) {
   constexpr int64_t kColumns = kTileColumns<T>;
-  T block[kDepth * kTileRows], lines[kTileRows * kColumns];
-  for (int64_t i = 0; i < p.m; i += kTileRows, ahead += ahead_step) {
-    const int64_t rows = std::min<int64_t>(kTileRows, p.m - i);
+  const bool narrow = columns <= kColumns / 2;
+  T block[kDepth * kMostTileRows], lines[kMostTileRows * kColumns];
+  for (int64_t i = 0, tile_rows; i < p.m; i += tile_rows, ahead += ahead_step) {
+    tile_rows = narrow && p.m - i > 4 ? 8 : 4;
+    const int64_t rows = std::min(tile_rows, p.m - i);
     const T* from = a + i * p.a_row;
-    Factors<T> factors = {{from, from, from, from}, p.a_col};
+    Factors<T> factors;
     bool by_columns = false;
     if (p.a_col == 1) {
-      for (int64_t r = 1; r < rows; ++r) factors.rows[r] = from + r * p.a_row;
+      for (int64_t r = 0; r < tile_rows; ++r) factors.rows[r] = from + (r < rows ? r * p.a_row : 0);
     } else {
       by_columns = true;
-      if (p.a_row != 1 || rows < kTileRows) {
+      factors.rows[0] = from;
+      factors.step = p.a_col;
+      if (p.a_row != 1 || rows < tile_rows) {
         for (int64_t k = 0; k < depth; ++k) {
-          for (int64_t r = 0; r < kTileRows; ++r)
-            block[k * kTileRows + r] = r < rows ? from[r * p.a_row + k * p.a_col] : T(0);
+          for (int64_t r = 0; r < tile_rows; ++r)
+            block[k * tile_rows + r] = r < rows ? from[r * p.a_row + k * p.a_col] : T(0);
         }
-        factors = {{block}, kTileRows};
+        factors.rows[0] = block;
+        factors.step = tile_rows;
       }
     }
-    const bool whole = rows == kTileRows && columns == kColumns;
+    const bool whole = rows == tile_rows && columns == kColumns;
     T* to = whole ? c + i * p.c_row : lines;
     const int64_t to_row = whole ? p.c_row : kColumns;
-    const bool narrow = columns <= kColumns / 2;
-    const auto tile = by_columns ? narrow ? LaneTile<T, 2, true> : LaneTile<T, 4, true>
-                      : narrow   ? LaneTile<T, 2, false>
-                                 : LaneTile<T, 4, false>;
+    const auto tile = by_columns ? LaneTileOf<T, true>(narrow, tile_rows) : LaneTileOf<T, false>(narrow, tile_rows);
     tile(depth, factors, panel, ahead, to, to_row, whole && add);
     for (int64_t r = 0; !whole && r < rows; ++r)
       StoreVectors<T, 16>(c + (i + r) * p.c_row, lines + r * kColumns, columns, add);
