@@ -184,7 +184,7 @@ absl::Status PlanBinder::BindNew(int index, BoundPlan* b) {
       const fb::StepT& step = *p.blocks[k]->steps[i];
       const int number = plan.steps.first[k] + static_cast<int>(i);
       if (step.step.type == fb::StepUnion::LibraryCall) {
-        SMELT_RETURN_IF_ERROR(BindLibraryCall(plan, *step.step.AsLibraryCall(), number, b));
+        SMELT_RETURN_IF_ERROR(BindLibraryCall(plan, step, number, b));
         continue;
       }
       if (step.step.type == fb::StepUnion::Random && !on_host_) {
@@ -236,8 +236,8 @@ absl::Status PlanBinder::BindNew(int index, BoundPlan* b) {
   return absl::OkStatus();
 }
 
-absl::Status PlanBinder::BindLibraryCall(const ExecutablePlan& plan, const fb::LibraryCallT& call, int step,
-                                         BoundPlan* b) {
+absl::Status PlanBinder::BindLibraryCall(const ExecutablePlan& plan, const fb::StepT& in_plan, int step, BoundPlan* b) {
+  const fb::LibraryCallT& call = *in_plan.step.AsLibraryCall();
   for (const auto* list : {&call.inputs, &call.outputs}) {
     for (int v : *list) {
       if (v >= 0 && b->views[v].state != BoundView::kGood) return absl::OkStatus();
@@ -249,7 +249,7 @@ absl::Status PlanBinder::BindLibraryCall(const ExecutablePlan& plan, const fb::L
   SMELT_ASSIGN_OR_RETURN(LibraryRequest request, program_.RequestOf(plan, call, b->values));
   // A branch that these sizes do not take may be impossible with them. So an error is for the step itself.
   if (!on_host_) {
-    auto op = DeviceLibrary(program_.image()).Prepare(request);
+    auto op = DeviceLibrary(program_.image(), program_.device()).Prepare(request, in_plan.source);
     const bool has_kernel = !op.ok() || (*op)->has_kernel();
     if (op.ok()) b->device_ops[step] = *std::move(op);
     if (has_kernel) return absl::OkStatus();

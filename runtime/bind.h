@@ -37,7 +37,7 @@ class PlanBinder {
  private:
   absl::Status BindNew(int plan, BoundPlan* out);
   // Prepares a library call or a draw whose sizes are known.
-  absl::Status BindLibraryCall(const ExecutablePlan& plan, const fb::LibraryCallT& call, int step, BoundPlan* b);
+  absl::Status BindLibraryCall(const ExecutablePlan& plan, const fb::StepT& in_plan, int step, BoundPlan* b);
   void BindRandom(const ExecutablePlan& plan, const fb::RandomT& r, int step, BoundPlan* b);
   void CheckSizesOnly(const ExecutablePlan& plan, BoundPlan* b);
 

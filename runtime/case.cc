@@ -368,6 +368,7 @@ class CaseRunner {
     report_.bytes_to_device += s.bytes_to_device;
     report_.device_waits += s.device_waits;
     report_.graph_launches += s.graph_launches;
+    report_.cublaslt_products += s.cublaslt_products;
     report_.arena_bytes = std::max(report_.arena_bytes, s.arena_bytes);
     switch (s.variant) {
       case AliasVariant::kDistinct:

@@ -39,7 +39,8 @@ struct CaseReport {
   int64_t kernel_launches = 0, library_calls = 0, bytes_copied_back = 0;  // of all calls of a round
   int64_t arena_bytes = 0;                                                // the largest
   // On a device, of all calls of a round: see CallStats.
-  int64_t host_steps = 0, bytes_to_host = 0, bytes_to_device = 0, device_waits = 0, graph_launches = 0;
+  int64_t host_steps = 0, bytes_to_host = 0, bytes_to_device = 0, device_waits = 0, graph_launches = 0,
+          cublaslt_products = 0;
   std::vector<std::string> alias_variants;                  // one per call; "" if it was refused
   std::map<std::string, std::vector<StepTime>> step_times;  // by method
 };

@@ -553,6 +553,7 @@ absl::Status Executor::StartOnDevice(absl::Span<const Datum> args, std::vector<D
   stats_.device_waits = after.waits - before.waits;
   stats_.driver_calls = after.driver_calls - before.driver_calls;
   stats_.graph_launches = after.graph_launches - before.graph_launches;
+  stats_.cublaslt_products = after.products - before.products;
   return status;
 }
 

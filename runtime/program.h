@@ -180,6 +180,7 @@ struct CallStats {
   // The functions of the driver that were called, and the graphs that were launched: from the second call with the same
   // sizes on, one for all that lies between two reads of the host.
   int64_t driver_calls = 0, graph_launches = 0;
+  int64_t cublaslt_products = 0;  // library calls that cuBLASLt has computed
 };
 
 struct InstanceOptions {

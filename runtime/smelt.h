@@ -474,9 +474,10 @@ SMELT_API void smelt_instance_last_call(const smelt_instance* instance, smelt_ca
 typedef struct {
   size_t struct_size; /* sizeof(smelt_device_stats) */
   int64_t host_steps, bytes_to_host, bytes_to_device, device_waits;
-  int64_t kernel_launches; /* of the model's kernels */
-  int64_t graph_launches;  /* of the work of several launches at once: one for all between two reads of the CPU */
-  int64_t driver_calls;    /* of functions of the driver that can fail */
+  int64_t kernel_launches;   /* of the model's kernels */
+  int64_t graph_launches;    /* of the work of several launches at once: one for all between two reads of the CPU */
+  int64_t driver_calls;      /* of functions of the driver that can fail */
+  int64_t cublaslt_products; /* products of matrices that cuBLASLt has computed */
 } smelt_device_stats;
 SMELT_API smelt_status smelt_instance_last_device_call(const smelt_instance* instance, smelt_device_stats* stats);
 

@@ -102,5 +102,6 @@ smelt_status smelt_instance_last_device_call(const smelt_instance* instance, sme
   full.kernel_launches = s.kernel_launches;
   full.graph_launches = s.graph_launches;
   full.driver_calls = s.driver_calls;
+  full.cublaslt_products = s.cublaslt_products;
   return FillIn(full, stats);
 }

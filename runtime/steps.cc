@@ -193,7 +193,7 @@ absl::Status StepRunner::RunStep(int block, int index) {
     case fb::StepUnion::Launch:
       return RunLaunch(*step.step.AsLaunch(), call_.bound->launches[number], number);
     case fb::StepUnion::LibraryCall:
-      return RunLibrary(*step.step.AsLibraryCall(), number);
+      return RunLibrary(*step.step.AsLibraryCall(), number, step.source);
     case fb::StepUnion::Copy:
       return RunCopy(*step.step.AsCopy());
     case fb::StepUnion::Check:
@@ -350,21 +350,21 @@ absl::Status StepRunner::RunLibraryOnHost(const PreparedOp& op, const fb::Librar
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> StepRunner::RunLibraryOnDevice(const fb::LibraryCallT& l, int step) {
+absl::StatusOr<bool> StepRunner::RunLibraryOnDevice(const fb::LibraryCallT& l, int step, const std::string& source) {
   SMELT_RETURN_IF_ERROR(UseOperands(l));
   DeviceOp* op = call_.bound->device_ops[step].get();
   std::unique_ptr<DeviceOp> late;
   if (op == nullptr) {
     SMELT_ASSIGN_OR_RETURN(const LibraryRequest request, call_.program.RequestOf(*call_.plan, l, call_.bound->values));
-    SMELT_ASSIGN_OR_RETURN(late, DeviceLibrary(call_.program.image()).Prepare(request));
+    SMELT_ASSIGN_OR_RETURN(late, DeviceLibrary(call_.program.image(), call_.memory.device).Prepare(request, source));
     op = late.get();
   }
   return op->Run(*call_.memory.device, operands_.inputs, operands_.outputs, call_.StatusWords(step));
 }
 
-absl::Status StepRunner::RunLibrary(const fb::LibraryCallT& l, int step) {
+absl::Status StepRunner::RunLibrary(const fb::LibraryCallT& l, int step, const std::string& source) {
   if (!call_.memory.on_host) {
-    SMELT_ASSIGN_OR_RETURN(const bool ran, RunLibraryOnDevice(l, step));
+    SMELT_ASSIGN_OR_RETURN(const bool ran, RunLibraryOnDevice(l, step, source));
     if (ran) {
       ++stats_.library_calls;
       return absl::OkStatus();

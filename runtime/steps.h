@@ -48,8 +48,8 @@ class StepRunner {
   // Sets operands_. The op stays valid until the next call of this method.
   absl::StatusOr<const PreparedOp*> CompleteLibraryCall(const fb::LibraryCallT& l, int step);
   // Returns false if the host has to compute the step.
-  absl::StatusOr<bool> RunLibraryOnDevice(const fb::LibraryCallT& l, int step);
-  absl::Status RunLibrary(const fb::LibraryCallT& l, int step);
+  absl::StatusOr<bool> RunLibraryOnDevice(const fb::LibraryCallT& l, int step, const std::string& source);
+  absl::Status RunLibrary(const fb::LibraryCallT& l, int step, const std::string& source);
   // Runs the library call at `index` and the following launch, its epilogue: on each part of the result while that is
   // in the inner caches, if the operator reports parts that are whole tiles.
   absl::Status RunWithEpilogue(int block, int index);

@@ -238,7 +238,7 @@ nlohmann::ordered_json TableJson(const Program& program, const Plan& plan, int64
     j["rows"].back()["device"] = {{"host_steps", s.host_steps},           {"bytes_to_host", s.bytes_to_host},
                                   {"bytes_to_device", s.bytes_to_device}, {"waits", s.device_waits},
                                   {"kernel_launches", s.kernel_launches}, {"graph_launches", s.graph_launches},
-                                  {"driver_calls", s.driver_calls}};
+                                  {"driver_calls", s.driver_calls},       {"cublaslt_products", s.cublaslt_products}};
   }
   return j;
 }

@@ -214,9 +214,9 @@ TEST_P(CudaDeviceCaseTest, HoldsOnADevice) {
       EXPECT_LE(report->graph_launches, calls);
     }
     for (const auto& [entry, kernel] : Emulations()) EXPECT_EQ(kernel->race(), "") << entry;
-    std::printf("%s: %d launches, %d library calls, %d steps on the host\n", name.c_str(),
+    std::printf("%s: %d launches, %d library calls (%d by cuBLASLt), %d steps on the host\n", name.c_str(),
                 static_cast<int>(report->kernel_launches), static_cast<int>(report->library_calls),
-                static_cast<int>(report->host_steps));
+                static_cast<int>(report->cublaslt_products), static_cast<int>(report->host_steps));
     if (folder == "testdata" && std::count(std::begin(kOnDeviceAlone), std::end(kOnDeviceAlone), name) > 0) {
       EXPECT_EQ(report->host_steps, 0);
     }
@@ -224,14 +224,14 @@ TEST_P(CudaDeviceCaseTest, HoldsOnADevice) {
   EXPECT_EQ(GetFakeDriver().counts().bytes, before) << "memory of the device is left";
 }
 
-std::vector<Case> AllCases() {
+std::vector<Case> CasesOf(const std::string& folder) {
   std::vector<Case> out;
-  for (const char* folder : {"testdata", "testdata/scenarios"}) {
-    for (const std::string& name : ModelNames(folder)) out.push_back({folder, name});
-  }
+  for (const std::string& name : ModelNames(folder)) out.push_back({folder, name});
   return out;
 }
-INSTANTIATE_TEST_SUITE_P(All, CudaDeviceCaseTest, ::testing::ValuesIn(AllCases()),
+INSTANTIATE_TEST_SUITE_P(Models, CudaDeviceCaseTest, ::testing::ValuesIn(CasesOf("testdata")),
+                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Scenarios, CudaDeviceCaseTest, ::testing::ValuesIn(CasesOf("testdata/scenarios")),
                          [](const auto& info) { return info.param.name; });
 
 // Returns an instance of a graph on the device, or what is wrong with it.

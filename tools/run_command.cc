@@ -32,13 +32,10 @@ namespace smelt {
 
 namespace {
 
-nlohmann::ordered_json DeviceJson(Device device, int64_t host_steps, int64_t to_host, int64_t to_device,
-                                  int64_t waits) {
-  return {{"name", device.ToString()},
-          {"host_steps", host_steps},
-          {"bytes_to_host", to_host},
-          {"bytes_to_device", to_device},
-          {"waits", waits}};
+nlohmann::ordered_json DeviceJson(Device device, int64_t host_steps, int64_t to_host, int64_t to_device, int64_t waits,
+                                  int64_t cublaslt_products) {
+  return {{"name", device.ToString()},    {"host_steps", host_steps}, {"bytes_to_host", to_host},
+          {"bytes_to_device", to_device}, {"waits", waits},           {"cublaslt_products", cublaslt_products}};
 }
 
 // Returns the value with its tensor, and all of that tensor's storage, in memory of the host.
@@ -90,7 +87,7 @@ int RunTheCase(const std::shared_ptr<const Program>& program, const CommandLine&
     j["bytes_copied_back"] = report->bytes_copied_back;
     if (!program->on_device().is_cpu()) {
       j["device"] = DeviceJson(program->on_device(), report->host_steps, report->bytes_to_host, report->bytes_to_device,
-                               report->device_waits);
+                               report->device_waits, report->cublaslt_products);
     }
     j["alias_variant"] = report->alias_variants;
     j["arena_bytes"] = report->arena_bytes;
@@ -147,8 +144,8 @@ void Print(const Program& program, const std::vector<std::vector<NamedDatum>>& c
       nlohmann::ordered_json entry = {{"results", std::move(results)}};
       const CallStats& s = stats[c];
       if (!program.on_device().is_cpu()) {
-        entry["device"] =
-            DeviceJson(program.on_device(), s.host_steps, s.bytes_to_host, s.bytes_to_device, s.device_waits);
+        entry["device"] = DeviceJson(program.on_device(), s.host_steps, s.bytes_to_host, s.bytes_to_device,
+                                     s.device_waits, s.cublaslt_products);
       }
       j["calls"].push_back(std::move(entry));
     }

@@ -427,6 +427,31 @@ absl::Status CudaDevice::Launch(const KernelLaunch& l) const {
   return own.empty() ? absl::OkStatus() : LaunchEach(*this, own);
 }
 
+absl::StatusOr<std::shared_ptr<const PreparedProduct>> CudaDevice::Prepare(const DeviceProduct& product) const {
+  const std::lock_guard<std::mutex> lock(products_mutex_);
+  if (products_of_library_ == nullptr) {
+    SMELT_ASSIGN_OR_RETURN(products_of_library_, CublasLt::Create(*this));
+  }
+  return products_of_library_->Prepare(product);
+}
+
+absl::Status CudaDevice::Add(std::shared_ptr<const LibraryWork> work, absl::Span<const int64_t> words,
+                             int64_t workspace_bytes) const {
+  LaunchList own;
+  (IsGathering() ? gathered_.list : own).Add(std::move(work), words, workspace_bytes);
+  if (own.empty()) return absl::OkStatus();
+  const Scope scope(*this);
+  SMELT_RETURN_IF_ERROR(scope.status());
+  return LaunchEach(*this, own);
+}
+
+absl::StatusOr<Stream> CudaDevice::CaptureStream() const {
+  if (capture_stream_ == nullptr) {
+    SMELT_RETURN_IF_ERROR(Check(driver_->cuStreamCreate(&capture_stream_, kUnorderedStream), "cuStreamCreate"));
+  }
+  return capture_stream_;
+}
+
 absl::Status CudaDevice::Run(Builtin function, absl::Span<const int64_t> words, int64_t items, int64_t* report) const {
   KernelLaunch launch;
   launch.image = functions_.get();

@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "smelt/runtime/cuda/cublaslt.h"
 #include "smelt/runtime/cuda/driver.h"
 #include "smelt/runtime/cuda/launch_graphs.h"
 #include "smelt/runtime/device/device.h"
@@ -46,6 +47,7 @@ class CudaDevice final : public ExecutionDevice {
   absl::StatusOr<std::shared_ptr<const KernelImage>> Load(absl::Span<const uint8_t> code,
                                                           std::vector<DeviceKernel> kernels) const override;
   absl::Status Launch(const KernelLaunch& launch) const override;
+  absl::StatusOr<std::shared_ptr<const PreparedProduct>> Prepare(const DeviceProduct& product) const override;
   absl::Status Synchronize() const override;
   absl::Status BeginCall(std::unique_ptr<LaunchGraphs>* graphs) const override;
   absl::Status Submit() const override;
@@ -91,6 +93,12 @@ class CudaDevice final : public ExecutionDevice {
   // Returns memory of at least so many bytes that all graphs share, since they run one after the other.
   absl::StatusOr<std::shared_ptr<void>> SharedWorkspace(int64_t bytes) const;
   void CountGraphLaunch() const { ++graph_launches_; }
+  // Gives the device the work of a library now, or with all that the call gathers.
+  absl::Status Add(std::shared_ptr<const LibraryWork> work, absl::Span<const int64_t> words,
+                   int64_t workspace_bytes) const;
+  void CountProduct() const { ++products_; }
+  // Returns the stream in which work is captured, and which runs nothing. The context must be current.
+  absl::StatusOr<Stream> CaptureStream() const;
 
  private:
   // One half of the staging memory of the copies between host and device.
@@ -125,6 +133,9 @@ class CudaDevice final : public ExecutionDevice {
   std::shared_ptr<const KernelImage> functions_;  // of the runtime
   std::shared_ptr<const KernelImage> choose_;     // ... that which decides a choice; null: the driver has no choices
   mutable int can_choose_ = -1;                   // -1: it was not tried yet
+  mutable Stream capture_stream_ = nullptr;       // null: nothing was captured yet
+  mutable std::mutex products_mutex_;
+  mutable std::unique_ptr<CublasLt> products_of_library_;  // null: no product was asked for yet
   mutable std::mutex order_mutex_;
   Event order_event_ = nullptr;
   mutable std::mutex markers_mutex_;

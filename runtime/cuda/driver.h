@@ -19,7 +19,8 @@
 namespace smelt::cuda {
 
 using Result = int;  // CUresult
-inline constexpr Result kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100, kNotFound = 500, kNotReady = 600;
+inline constexpr Result kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100, kNotFound = 500, kNotReady = 600,
+                        kInvalidValue = 1, kGraphCannotChange = 910;
 using DeviceNumber = int;            // CUdevice
 using Address = unsigned long long;  // CUdeviceptr NOLINT: the type that the driver has
 using Context = struct ContextHandle*;
@@ -42,6 +43,10 @@ inline constexpr int kReleaseThreshold = 4;
 inline constexpr int kPinned = 1, kOnDevice = 1;
 // CUevent_flags
 inline constexpr unsigned kEventWithoutTime = 2;
+// CUstream_flags: a stream that is not ordered with the default stream
+inline constexpr unsigned kUnorderedStream = 1;
+// CUstreamCaptureMode: a capture forbids other threads nothing, nor this one
+inline constexpr int kRelaxedCapture = 2;
 
 // CUmemPoolProps
 struct PoolProperties {
@@ -113,6 +118,12 @@ struct KernelNodeParameters {
   F(cuGraphExecDestroy, "cuGraphExecDestroy", 10000, (GraphExec exec))                                         \
   F(cuGraphExecKernelNodeSetParams, "cuGraphExecKernelNodeSetParams", 10000,                                   \
     (GraphExec exec, GraphNode node, const KernelNodeParameters* parameters))                                  \
+  F(cuStreamBeginCapture, "cuStreamBeginCapture", 10010, (Stream stream, int mode))                            \
+  F(cuStreamEndCapture, "cuStreamEndCapture", 10000, (Stream stream, Graph * graph))                           \
+  F(cuGraphAddChildGraphNode, "cuGraphAddChildGraphNode", 10000,                                               \
+    (GraphNode * node, Graph graph, const GraphNode* before, size_t num_before, Graph child))                  \
+  F(cuGraphExecChildGraphNodeSetParams, "cuGraphExecChildGraphNodeSetParams", 11010,                           \
+    (GraphExec exec, GraphNode node, Graph child))                                                             \
   F(cuGraphLaunch, "cuGraphLaunch", 10000, (GraphExec exec, Stream stream))                                    \
   F(cuGetErrorName, "cuGetErrorName", 6000, (Result result, const char** text))                                \
   F(cuGetErrorString, "cuGetErrorString", 6000, (Result result, const char** text))

@@ -35,9 +35,21 @@ KernelNodeParameters NodeParameters(const LaunchList::Item& item, void** paramet
 void LaunchList::Add(Function function, const char* name, const Shape& shape, absl::Span<const int64_t> words,
                      int64_t end, Address status, int64_t workspace_bytes) {
   items_.push_back({function, name, shape, words_.size(), words.size(), end, status, workspace_bytes > 0, part_,
-                    part_ == kAlways ? -1 : num_choices_ - 1});
+                    part_ == kAlways ? -1 : num_choices_ - 1, nullptr});
   words_.insert(words_.end(), words.begin(), words.end());
   workspace_bytes_ = std::max(workspace_bytes_, workspace_bytes);
+}
+
+void LaunchList::Add(std::shared_ptr<const LibraryWork> work, absl::Span<const int64_t> words,
+                     int64_t workspace_bytes) {
+  Add(nullptr, nullptr, {}, words, 0, 0, workspace_bytes);
+  items_.back().work = std::move(work);
+}
+
+absl::Status LaunchList::GiveWork(size_t i, Address workspace, Stream stream) const {
+  const Item& item = items_[i];
+  return item.work->Give(absl::MakeConstSpan(words_).subspan(item.first_word, item.num_words),
+                         item.has_workspace ? workspace : 0, stream);
 }
 
 void LaunchList::SetPart(Part part) {
@@ -70,10 +82,11 @@ void LaunchList::Clear() {
 }
 
 bool LaunchList::HasKernelsOf(const LaunchList& other) const {
-  return std::equal(
-      items_.begin(), items_.end(), other.items_.begin(), other.items_.end(), [](const Item& a, const Item& b) {
-        return a.function == b.function && a.num_words == b.num_words && a.part == b.part && a.choice == b.choice;
-      });
+  return std::equal(items_.begin(), items_.end(), other.items_.begin(), other.items_.end(),
+                    [](const Item& a, const Item& b) {
+                      return a.function == b.function && a.work == b.work && a.num_words == b.num_words &&
+                             a.part == b.part && a.choice == b.choice;
+                    });
 }
 
 bool LaunchList::IsSame(size_t i, const LaunchList& other) const {
@@ -86,6 +99,10 @@ bool LaunchList::IsSame(size_t i, const LaunchList& other) const {
 absl::Status LaunchEach(const CudaDevice& device, const LaunchList& list) {
   SMELT_ASSIGN_OR_RETURN(const std::shared_ptr<void> workspace, device.Allocate(list.workspace_bytes()));
   for (size_t i = 0; i < list.size(); ++i) {
+    if (list.item(i).work != nullptr) {
+      SMELT_RETURN_IF_ERROR(list.GiveWork(i, AddressOf(workspace), device.stream()));
+      continue;
+    }
     SMELT_RETURN_IF_ERROR(
         list.WithParameters(i, AddressOf(workspace), {}, [&](const LaunchList::Item& item, void** parameters) {
           return device.Check(
@@ -137,6 +154,10 @@ absl::Status CudaGraphs::Launch(size_t segment, const LaunchList& list) {
     found = variants.end() - 1;
   }
   absl::Status status = found->exec == nullptr ? Build(list, &*found) : Update(list, &*found);
+  if (absl::IsAborted(status)) {
+    Destroy(&*found);
+    status = Build(list, &*found);
+  }
   if (!status.ok()) {
     // Half of the nodes may have other words than the list says.
     Destroy(&*found);
@@ -166,17 +187,37 @@ absl::Status CudaGraphs::Build(const LaunchList& list, Variant* variant) {
 }
 
 absl::Status CudaGraphs::AddLaunch(const LaunchList& list, size_t i, Variant* variant, Chain* chain) {
+  const Driver& driver = device_.driver();
+  const size_t before = chain->last == nullptr ? 0 : 1;
   GraphNode node = nullptr;
-  SMELT_RETURN_IF_ERROR(list.WithParameters(
-      i, AddressOf(variant->workspace), variant->handles, [&](const LaunchList::Item& item, void** parameters) {
-        const KernelNodeParameters p = NodeParameters(item, parameters);
-        return device_.Check(device_.driver().cuGraphAddKernelNode(&node, chain->graph, &chain->last,
-                                                                   chain->last == nullptr ? 0 : 1, &p),
-                             item.name);
-      }));
+  if (list.item(i).work != nullptr) {
+    SMELT_ASSIGN_OR_RETURN(const Graph child, Capture(list, i, AddressOf(variant->workspace)));
+    const Result added = driver.cuGraphAddChildGraphNode(&node, chain->graph, &chain->last, before, child);
+    driver.cuGraphDestroy(child);  // the node has a copy
+    SMELT_RETURN_IF_ERROR(device_.Check(added, "adding a library's work to a graph"));
+  } else {
+    SMELT_RETURN_IF_ERROR(list.WithParameters(
+        i, AddressOf(variant->workspace), variant->handles, [&](const LaunchList::Item& item, void** parameters) {
+          const KernelNodeParameters p = NodeParameters(item, parameters);
+          return device_.Check(driver.cuGraphAddKernelNode(&node, chain->graph, &chain->last, before, &p), item.name);
+        }));
+  }
   variant->nodes.push_back(node);
   chain->last = node;
   return absl::OkStatus();
+}
+
+absl::StatusOr<Graph> CudaGraphs::Capture(const LaunchList& list, size_t i, Address workspace) const {
+  const Driver& driver = device_.driver();
+  SMELT_ASSIGN_OR_RETURN(const Stream stream, device_.CaptureStream());
+  SMELT_RETURN_IF_ERROR(device_.Check(driver.cuStreamBeginCapture(stream, kRelaxedCapture), "capturing a library"));
+  const absl::Status given = list.GiveWork(i, workspace, stream);
+  // The capture ends even if the library has failed.
+  Graph graph = nullptr;
+  const absl::Status ended = device_.Check(driver.cuStreamEndCapture(stream, &graph), "capturing a library");
+  if (given.ok() && ended.ok()) return graph;
+  if (graph != nullptr) driver.cuGraphDestroy(graph);
+  return given.ok() ? ended : given;
 }
 
 absl::Status CudaGraphs::AddHandles(const LaunchList& list, int choice, Variant* variant) {
@@ -220,6 +261,10 @@ absl::Status CudaGraphs::Update(const LaunchList& list, Variant* variant) {
   for (size_t i = 0; i < list.size(); ++i) {
     if (list.IsSame(i, variant->list) && !(moved && list.item(i).has_workspace)) continue;
     changed = true;
+    if (list.item(i).work != nullptr) {
+      SMELT_RETURN_IF_ERROR(UpdateWork(list, i, *variant));
+      continue;
+    }
     SMELT_RETURN_IF_ERROR(list.WithParameters(
         i, AddressOf(variant->workspace), variant->handles, [&](const LaunchList::Item& item, void** parameters) {
           const KernelNodeParameters p = NodeParameters(item, parameters);
@@ -234,6 +279,16 @@ absl::Status CudaGraphs::Update(const LaunchList& list, Variant* variant) {
     variant->list.KeepWorkspace(had);
   }
   return absl::OkStatus();
+}
+
+absl::Status CudaGraphs::UpdateWork(const LaunchList& list, size_t i, const Variant& variant) {
+  const Driver& driver = device_.driver();
+  SMELT_ASSIGN_OR_RETURN(const Graph child, Capture(list, i, AddressOf(variant.workspace)));
+  const Result set = driver.cuGraphExecChildGraphNodeSetParams(variant.exec, variant.nodes[i], child);
+  driver.cuGraphDestroy(child);
+  // A library may launch other kernels for other addresses.
+  if (set == kInvalidValue || set == kGraphCannotChange) return absl::AbortedError("the work of a library has changed");
+  return device_.Check(set, "changing a library's work in a graph");
 }
 
 }  // namespace smelt::cuda

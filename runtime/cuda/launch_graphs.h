@@ -6,6 +6,9 @@
 //
 // Launches run in the order of the list. Those of a choice run or not, which a kernel of the list decides; a list with
 // choices is a graph from the first time on. The context must be current, and calls of a device hold its lock.
+//
+// Between them stands work of libraries, which launches what only the library knows. A stream captures that as a graph,
+// which becomes one node of the whole. With other addresses it is captured anew.
 #ifndef SMELT_RUNTIME_CUDA_LAUNCH_GRAPHS_H_
 #define SMELT_RUNTIME_CUDA_LAUNCH_GRAPHS_H_
 
@@ -24,6 +27,14 @@
 namespace smelt::cuda {
 
 class CudaDevice;
+
+// Work that a library gives to a stream.
+class LibraryWork {
+ public:
+  virtual ~LibraryWork() = default;
+  // Gives it for these words, which are addresses. The workspace has the bytes that LaunchList::Add was told.
+  virtual absl::Status Give(absl::Span<const int64_t> words, Address workspace, Stream stream) const = 0;
+};
 
 class LaunchList {
  public:
@@ -45,11 +56,13 @@ class LaunchList {
     Address status;
     bool has_workspace;
     Part part;
-    int choice;  // its number; -1: of none
+    int choice;                               // its number; -1: of none
+    std::shared_ptr<const LibraryWork> work;  // instead of a function; null: it is a kernel
   };
 
   void Add(Function function, const char* name, const Shape& shape, absl::Span<const int64_t> words, int64_t end,
            Address status, int64_t workspace_bytes);
+  void Add(std::shared_ptr<const LibraryWork> work, absl::Span<const int64_t> words, int64_t workspace_bytes);
   // Says what the following launches belong to. kDecides begins a choice, to which the others belong. The first two words
   // of a launch that decides become the handles of its conditional nodes.
   void SetPart(Part part);
@@ -67,6 +80,8 @@ class LaunchList {
   // Returns whether the launches are of the same kernels.
   bool HasKernelsOf(const LaunchList& other) const;
   bool IsSame(size_t i, const LaunchList& other) const;  // words and all
+  // Gives an item's work, which is a library's, to a stream.
+  absl::Status GiveWork(size_t i, Address workspace, Stream stream) const;
 
   // The handles of the conditional nodes of a choice; 0 where a side has no launches.
   using Handles = std::array<ConditionalHandle, 2>;
@@ -123,12 +138,16 @@ class CudaGraphs final : public LaunchGraphs {
     GraphNode last = nullptr;
   };
   absl::Status AddLaunch(const LaunchList& list, size_t i, Variant* variant, Chain* chain);
+  // Returns a graph of the launches of an item that is a library's work.
+  absl::StatusOr<Graph> Capture(const LaunchList& list, size_t i, Address workspace) const;
   // Adds the handles of a choice.
   absl::Status AddHandles(const LaunchList& list, int choice, Variant* variant);
   // Adds the conditional nodes of a choice, whose empty graphs become `sides`.
   absl::Status AddConditions(const LaunchList& list, int choice, const Variant& variant, Chain* chain, Chain* sides);
   absl::Status Build(const LaunchList& list, Variant* variant);
+  // Returns Aborted if only a new graph can have these words.
   absl::Status Update(const LaunchList& list, Variant* variant);
+  absl::Status UpdateWork(const LaunchList& list, size_t i, const Variant& variant);
   void Destroy(Variant* variant);
 
   const CudaDevice& device_;

@@ -61,6 +61,28 @@ struct KernelLaunch {
   int64_t chunk = 0, chunks = 1;
 };
 
+// A product of matrices: c = alpha * (a @ b) + beta * bias, and then its positive part, all rounded once. Strides are in
+// elements, those of the bias are 0 where it is broadcast, and a batch is one dim.
+struct DeviceProduct {
+  struct Matrix {
+    int64_t row = 0, column = 0, batch = 0;  // strides
+  };
+  DType in = DType::kFloat32, out = DType::kFloat32;  // of a and b; of c and the bias
+  int64_t rows = 0, columns = 0, inner = 0, batches = 1;
+  Matrix a, b, c, bias;
+  bool has_bias = false, is_rectified = false;
+  double alpha = 1, beta = 1;
+  std::string name;  // for errors
+};
+
+// A product that a library of the device computes, for any addresses. Thread-safe.
+class PreparedProduct {
+ public:
+  virtual ~PreparedProduct() = default;
+  // Returns false, and has done nothing, if the library refuses operands that are aligned like these.
+  virtual absl::StatusOr<bool> Run(const char* a, const char* b, const char* bias, char* c) const = 0;
+};
+
 // The work of one bound plan as a device keeps it, to give it again at once. Destroying it waits for that work.
 class LaunchGraphs {
  public:
@@ -95,8 +117,9 @@ class ExecutionDevice : public DeviceMemory {
     int64_t waits = 0;
     int64_t driver_calls = 0;    // of functions that can fail
     int64_t graph_launches = 0;  // of the work of several launches at once
+    int64_t products = 0;        // that a PreparedProduct computes
   };
-  Transfers transfers() const { return {to_host_, to_device_, waits_, driver_calls_, graph_launches_}; }
+  Transfers transfers() const { return {to_host_, to_device_, waits_, driver_calls_, graph_launches_, products_}; }
 
   // Copies strided elements. The two may not overlap.
   virtual absl::Status CopyStrided(char* to, absl::Span<const int64_t> to_strides, const char* from,
@@ -108,6 +131,10 @@ class ExecutionDevice : public DeviceMemory {
                                                                   std::vector<DeviceKernel> kernels) const = 0;
   // Runs a kernel on its tiles. The words are read before this returns.
   virtual absl::Status Launch(const KernelLaunch& launch) const = 0;
+  // Prepares a product. Returns null if the device has no library that computes it.
+  virtual absl::StatusOr<std::shared_ptr<const PreparedProduct>> Prepare(const DeviceProduct& product) const {
+    return nullptr;
+  }
   // Waits for all work.
   virtual absl::Status Synchronize() const = 0;
 
@@ -168,7 +195,8 @@ class ExecutionDevice : public DeviceMemory {
   absl::Status CopyElements(const Tensor& to, const Tensor& from) const;
 
  protected:
-  mutable std::atomic<int64_t> to_host_ = 0, to_device_ = 0, waits_ = 0, driver_calls_ = 0, graph_launches_ = 0;
+  mutable std::atomic<int64_t> to_host_ = 0, to_device_ = 0, waits_ = 0, driver_calls_ = 0, graph_launches_ = 0,
+                               products_ = 0;
 
  private:
   mutable std::mutex calls_;

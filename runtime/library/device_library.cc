@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/runtime/library/attention.h"
 #include "smelt/runtime/library/convolution.h"
@@ -49,6 +50,32 @@ int64_t SlicesOf(int64_t batches, int64_t rows, int64_t columns, int64_t inner) 
   return std::max<int64_t>(1, std::min(kEnough / (batches * row_tiles * column_tiles), inner / kShortest));
 }
 
+// Returns the product with its batch as one dim, if it is one for all operands.
+std::optional<DeviceProduct> ProductOf(const MatmulProblem& p) {
+  DeviceProduct out;
+  out.in = p.dtype, out.out = p.out_dtype;
+  if (p.b_dtype != p.dtype) return std::nullopt;
+  out.rows = p.m, out.columns = p.n, out.inner = p.k, out.batches = p.batches;
+  const auto batch_stride = [&](const std::vector<int64_t>& strides, int64_t* out) {
+    for (size_t d = 0; d + 1 < p.batch.size(); ++d) {
+      if (strides[d] != p.batch[d + 1] * strides[d + 1]) return false;
+    }
+    *out = strides.empty() ? 0 : strides.back();
+    return true;
+  };
+  const auto set = [&](DeviceProduct::Matrix* m, int64_t row, int64_t column, const std::vector<int64_t>& batch) {
+    m->row = row, m->column = column;
+    return batch_stride(batch, &m->batch);
+  };
+  bool fits = set(&out.a, p.a.row_stride, p.a.col_stride, p.a_batch) &&
+              set(&out.b, p.b.row_stride, p.b.col_stride, p.b_batch) &&
+              set(&out.c, p.c.row_stride, p.c.col_stride, p.c_batch);
+  out.has_bias = p.has_bias;
+  if (p.has_bias) fits = fits && set(&out.bias, p.bias_row, p.bias_col, p.bias_batch);
+  out.alpha = p.alpha, out.beta = p.beta;
+  return fits ? std::make_optional(out) : std::nullopt;
+}
+
 // Sets the last of `count` words to the values, and those before to `rest`.
 void SetLast(std::vector<int64_t>* words, int first, int count, absl::Span<const int64_t> values, int64_t rest) {
   const int skip = count - static_cast<int>(values.size());
@@ -74,6 +101,11 @@ absl::StatusOr<bool> DeviceOp::Run(const ExecutionDevice& device, absl::Span<cha
                                    absl::Span<char* const> outputs, int64_t* status) {
   if (is_on_host_) return false;
   if (launches_.empty()) return true;
+  if (product_ != nullptr) {
+    const char* const bias = inputs.size() > 2 ? inputs[2] : nullptr;
+    SMELT_ASSIGN_OR_RETURN(const bool ran, product_->Run(inputs[product_a_], inputs[product_b_], bias, outputs[0]));
+    if (ran) return true;
+  }
   for (const Operand& o : operands_) {
     launches_[o.launch].words[o.word] = WordOf((o.is_output ? outputs : inputs)[o.number]);
   }
@@ -119,10 +151,11 @@ absl::StatusOr<bool> DeviceLibrary::Use(const LibraryKernel& kernel, const std::
   return true;
 }
 
-absl::StatusOr<std::unique_ptr<DeviceOp>> DeviceLibrary::Prepare(const LibraryRequest& request) const {
+absl::StatusOr<std::unique_ptr<DeviceOp>> DeviceLibrary::Prepare(const LibraryRequest& request,
+                                                                 absl::string_view source) const {
   auto op = std::make_unique<DeviceOp>();
   const auto make = [&] {
-    if (request.op == "matmul") return Product(request, op.get());
+    if (request.op == "matmul") return Product(request, source, op.get());
     if (request.op == "convolution") return Convolution(request, op.get());
     if (request.op == "attention") return Attention(request, op.get());
     if (request.op == "searchsorted") return Search(request, op.get());
@@ -136,7 +169,7 @@ absl::StatusOr<std::unique_ptr<DeviceOp>> DeviceLibrary::Prepare(const LibraryRe
   return op;
 }
 
-absl::StatusOr<bool> DeviceLibrary::Product(const LibraryRequest& r, DeviceOp* op) const {
+absl::StatusOr<bool> DeviceLibrary::Product(const LibraryRequest& r, absl::string_view source, DeviceOp* op) const {
   using namespace product_words;  // NOLINT
   SMELT_ASSIGN_OR_RETURN(const MatmulProblem p, library_internal::UnderstandMatmul(r));
   if (p.batch.size() > 4) return false;
@@ -156,6 +189,14 @@ absl::StatusOr<bool> DeviceLibrary::Product(const LibraryRequest& r, DeviceOp* o
   if (p.has_bias) matrix(kBias, {kBias, 2}, p.bias_row, p.bias_col, p.bias_batch);
   words[kAlpha] = WordOf(p.alpha), words[kBeta] = WordOf(p.beta);
   const std::vector<DType> types = {p.dtype, p.out_dtype};
+  if (device_ != nullptr) {
+    if (std::optional<DeviceProduct> product = ProductOf(p)) {
+      product->name = absl::StrCat(source, source.empty() ? "" : ": ", "matmul of [", p.m, ", ", p.k, "] and [", p.k,
+                                   ", ", p.n, "]");
+      SMELT_ASSIGN_OR_RETURN(op->product_, device_->Prepare(*product));
+      op->product_a_ = p.swapped ? 1 : 0, op->product_b_ = p.swapped ? 0 : 1;
+    }
+  }
   if (ArePlenty(p.batches, p.m, p.n)) {
     SMELT_ASSIGN_OR_RETURN(const bool found, Use({kWideProductKernel, types}, words, op));
     if (found) return true;

@@ -1,8 +1,9 @@
 // Steps of a plan on a CUDA device that are no launches of the plan's own kernels: library operators and random
-// numbers. They use the kernels of schema/library_kernels.h that the program's image holds. Internal.
+// numbers. They use the kernels of schema/library_kernels.h that the program's image holds, and for large products the
+// device's library where it has one. Internal.
 //
-//   DeviceLibrary library(program.image());
-//   SMELT_ASSIGN_OR_RETURN(std::unique_ptr<DeviceOp> op, library.Prepare(request));   // once per set of shapes
+//   DeviceLibrary library(program.image(), &device);
+//   SMELT_ASSIGN_OR_RETURN(std::unique_ptr<DeviceOp> op, library.Prepare(request, source));   // once per set of shapes
 //   SMELT_ASSIGN_OR_RETURN(const bool ran, op->Run(device, inputs, outputs, status));
 //   if (!ran) ...   // there is no kernel for it: the host computes it
 //
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "smelt/runtime/device/device.h"
 #include "smelt/runtime/library/library.h"
@@ -70,21 +72,25 @@ class DeviceOp {
   // A word of the last launch for the address of a number that a kernel sets if only the host has the answer; -1: none.
   // The output may then not be the input.
   int flag_word_ = -1;
+  // A product that the device's library computes, and not the launches: unless it refuses the operands' addresses.
+  std::shared_ptr<const PreparedProduct> product_;
+  int product_a_ = 0, product_b_ = 1;  // their numbers in the inputs
 };
 
 class DeviceLibrary {
  public:
-  // `image` may be null. It must outlive the ops.
-  explicit DeviceLibrary(const KernelImage* image) : image_(image) {}
+  // Either may be null: then nothing is computed by it. They must outlive the ops.
+  explicit DeviceLibrary(const KernelImage* image, const ExecutionDevice* device = nullptr)
+      : image_(image), device_(device) {}
 
-  // kInvalidArgument if the operands do not fit each other.
-  absl::StatusOr<std::unique_ptr<DeviceOp>> Prepare(const LibraryRequest& request) const;
+  // kInvalidArgument if the operands do not fit each other. Errors of a library of the device name `source`.
+  absl::StatusOr<std::unique_ptr<DeviceOp>> Prepare(const LibraryRequest& request, absl::string_view source = {}) const;
   absl::StatusOr<std::unique_ptr<DeviceOp>> PrepareFill(fb::RandomKind kind, DType t, absl::Span<const int64_t> strides,
                                                         absl::Span<const int64_t> sizes) const;
 
  private:
   // Each makes the op of a request, and returns false if no kernel of the image is for these operands.
-  absl::StatusOr<bool> Product(const LibraryRequest& r, DeviceOp* op) const;
+  absl::StatusOr<bool> Product(const LibraryRequest& r, absl::string_view source, DeviceOp* op) const;
   absl::StatusOr<bool> Convolution(const LibraryRequest& r, DeviceOp* op) const;
   absl::StatusOr<bool> Attention(const LibraryRequest& r, DeviceOp* op) const;
   absl::StatusOr<bool> Order(const LibraryRequest& r, DeviceOp* op) const;
@@ -106,6 +112,7 @@ class DeviceLibrary {
   absl::StatusOr<bool> Use(const LibraryKernel& kernel, const std::vector<int64_t>& words, DeviceOp* op) const;
 
   const KernelImage* image_;
+  const ExecutionDevice* device_;
 };
 
 }  // namespace smelt

@@ -59,13 +59,20 @@ class Recorder : public ExecutionDevice {
   }
   absl::Status Synchronize() const override { return absl::OkStatus(); }
 
+  absl::StatusOr<std::shared_ptr<const PreparedProduct>> Prepare(const DeviceProduct& product) const override {
+    products_.push_back(product);
+    return std::shared_ptr<const PreparedProduct>();
+  }
+
   const std::vector<int>& kernels() const { return kernels_; }
+  const std::vector<DeviceProduct>& products() const { return products_; }
   const std::vector<std::vector<int64_t>>& words() const { return words_; }
 
  private:
   const int num_words_;
   mutable std::vector<int> kernels_;
   mutable std::vector<std::vector<int64_t>> words_;
+  mutable std::vector<DeviceProduct> products_;
 };
 
 OperandShape Matrix(int64_t rows, int64_t columns) {
@@ -100,6 +107,35 @@ TEST(DeviceLibraryTest, LooksItsKernelUpWhenItIsPreparedAndNotAtACall) {
   }
   EXPECT_EQ(image.lookups(), lookups);
   EXPECT_EQ(device.kernels(), (std::vector<int>{0, 0}));
+}
+
+TEST(DeviceLibraryTest, ALibraryOfTheDeviceIsAskedForProductsWithOneStridePerBatch) {
+  const Image image({kProduct, "smelt_product_wide_float32_float32", "smelt_product_split_float32_float32"});
+  const Recorder device(product_words::kCount);
+  const DeviceLibrary library(&image, &device);
+  const auto asks = [&](const LibraryRequest& r) {
+    const size_t before = device.products().size();
+    EXPECT_TRUE(library.Prepare(r, "model.py:3").ok());
+    return device.products().size() > before;
+  };
+  EXPECT_TRUE(asks(Matmul(64, 64, 64)));
+  EXPECT_EQ(device.products().back().name, "model.py:3: matmul of [64, 64] and [64, 64]");
+  // Batches [2, 3] of matrices that follow each other, and of the first of every two.
+  for (const int64_t each : {1, 2}) {
+    LibraryRequest r = Matmul(64, 64, 64);
+    for (std::vector<OperandShape>* list : {&r.inputs, &r.outputs}) {
+      for (OperandShape& o : *list) {
+        if (!o.present) continue;
+        o.sizes = {2, 3, 64, 64};
+        o.strides = {3 * 4096 * each, 4096, 64, 1};
+      }
+    }
+    EXPECT_EQ(asks(r), each == 1);
+  }
+  const DeviceProduct& last = device.products().back();
+  EXPECT_EQ(last.batches, 6);
+  EXPECT_EQ(last.a.batch, 4096);
+  EXPECT_EQ(last.c.batch, 4096);
 }
 
 TEST(DeviceLibraryTest, OnlyAddressesDifferBetweenCalls) {

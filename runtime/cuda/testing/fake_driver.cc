@@ -221,9 +221,9 @@ struct KernelGraph {
     size_t index;
   };
   struct Node {
-    Work work;  // empty: the node is conditional
+    Work work;  // empty: the node is conditional, or a graph of its own
     std::vector<size_t> before;
-    ConditionalHandle condition = 0;
+    ConditionalHandle condition = 0;  // 0: the body runs once
     bool repeats = false;
     std::shared_ptr<KernelGraph> body = nullptr;
   };
@@ -275,7 +275,8 @@ void RunGraph(const std::vector<KernelGraph::Node>& nodes, std::mt19937_64& rand
       nodes[next].work();
     } else {
       const KernelGraph::Node& node = nodes[next];
-      while (TakeCondition(node.condition)) {
+      if (node.condition == 0) RunGraph(node.body->nodes, random);
+      while (node.condition != 0 && TakeCondition(node.condition)) {
         RunGraph(node.body->nodes, random);
         if (!node.repeats) break;
       }
@@ -335,6 +336,7 @@ struct State {
   std::map<char*, size_t> pinned;
   std::set<Module> modules;
   std::set<KernelGraph*> graphs, execs;
+  std::map<Worker*, std::unique_ptr<KernelGraph>> captures;  // of streams that capture
   ConditionalHandle next_handle = 1;
   int64_t calls = 0, fail_at = -1, launches = 0, graph_launches = 0, graph_updates = 0, waits = 0;
   Result fail_with = kSuccess, lost = kSuccess;
@@ -661,9 +663,40 @@ Result LaunchKernel(Function function, unsigned grid_x, unsigned grid_y, unsigne
   if (work == nullptr) return kInvalidValue;
   {
     const std::lock_guard<std::mutex> lock(Get().mutex);
+    if (const auto capture = Get().captures.find(worker); capture != Get().captures.end()) {
+      KernelGraph::Node node;
+      node.work = std::move(work);
+      std::vector<KernelGraph::Node>& nodes = capture->second->nodes;
+      if (!nodes.empty()) node.before.push_back(nodes.size() - 1);
+      nodes.push_back(std::move(node));
+      return kSuccess;
+    }
     ++Get().launches;
   }
   worker->Add(std::move(work));
+  return kSuccess;
+}
+Result StreamBeginCapture(Stream stream, int) {
+  BEGIN();
+  Worker* worker = WorkerOf(stream);
+  const std::lock_guard<std::mutex> lock(Get().mutex);
+  if (worker == nullptr || !Get().captures.emplace(worker, std::make_unique<KernelGraph>()).second)
+    return kInvalidValue;
+  return kSuccess;
+}
+// The capture ends, whatever is returned.
+Result StreamEndCapture(Stream stream, Graph* graph) {
+  const Result begun = Begin();
+  Worker* worker = WorkerOf(stream);
+  const std::lock_guard<std::mutex> lock(Get().mutex);
+  const auto capture = Get().captures.find(worker);
+  if (capture == Get().captures.end()) return kInvalidValue;
+  std::unique_ptr<KernelGraph> made = std::move(capture->second);
+  Get().captures.erase(capture);
+  *graph = nullptr;
+  if (begun != kSuccess) return begun;
+  Get().graphs.insert(made.get());
+  *graph = reinterpret_cast<Graph>(made.release());
   return kSuccess;
 }
 
@@ -700,6 +733,30 @@ Result GraphAddKernelNode(GraphNode* node, Graph graph, const GraphNode* before,
   made.work = WorkOf(*parameters);
   if (made.work == nullptr) return kInvalidValue;
   return AddNode(node, g, before, num_before, std::move(made));
+}
+Result GraphAddChildGraphNode(GraphNode* node, Graph graph, const GraphNode* before, size_t num_before, Graph child) {
+  BEGIN();
+  auto* g = reinterpret_cast<KernelGraph*>(graph);
+  auto* c = reinterpret_cast<KernelGraph*>(child);
+  if (!IsLive(Get().graphs, g) || !IsLive(Get().graphs, c)) return kInvalidHandle;
+  KernelGraph::Node made;
+  made.body = std::make_shared<KernelGraph>();
+  made.body->nodes = CopyNodes(*c);
+  return AddNode(node, g, before, num_before, std::move(made));
+}
+Result GraphExecChildGraphNodeSetParams(GraphExec exec, GraphNode node, Graph child) {
+  BEGIN();
+  auto* e = reinterpret_cast<KernelGraph*>(exec);
+  auto* c = reinterpret_cast<KernelGraph*>(child);
+  if (!IsLive(Get().execs, e) || !IsLive(Get().graphs, c)) return kInvalidHandle;
+  const auto& handle = *reinterpret_cast<const KernelGraph::Handle*>(node);
+  for (const size_t around : handle.place) e = e->nodes[around].body.get();
+  KernelGraph& body = *e->nodes[handle.index].body;
+  if (body.nodes.size() != c->nodes.size()) return cuda::kGraphCannotChange;
+  body.nodes = CopyNodes(*c);
+  const std::lock_guard<std::mutex> lock(Get().mutex);
+  ++Get().graph_updates;
+  return kSuccess;
 }
 Result GraphConditionalHandleCreate(ConditionalHandle* handle, Graph graph, Context context, unsigned, unsigned flags) {
   BEGIN();
@@ -830,6 +887,8 @@ SMELT_EXPORT int cuGetProcAddress(const char* symbol, void** function, int versi
       SMELT_FAKE(FuncSetAttribute),
       SMELT_FAKE(OccupancyMaxActiveBlocksPerMultiprocessor),
       SMELT_FAKE(LaunchKernel),
+      SMELT_FAKE(StreamBeginCapture),
+      SMELT_FAKE(StreamEndCapture),
       SMELT_FAKE(StreamWaitEvent),
       SMELT_FAKE(EventCreate),
       SMELT_FAKE(EventRecord),
@@ -838,6 +897,8 @@ SMELT_EXPORT int cuGetProcAddress(const char* symbol, void** function, int versi
       SMELT_FAKE(GraphCreate),
       SMELT_FAKE(GraphDestroy),
       SMELT_FAKE(GraphAddKernelNode),
+      SMELT_FAKE(GraphAddChildGraphNode),
+      SMELT_FAKE(GraphExecChildGraphNodeSetParams),
       SMELT_FAKE(GraphAddNode),
       SMELT_FAKE(GraphConditionalHandleCreate),
       SMELT_FAKE(GraphInstantiateWithFlags),
@@ -910,6 +971,7 @@ SMELT_EXPORT Counts fake_cuda_counts() {
   return {Get().calls,
           bytes,
           static_cast<int64_t>(Get().modules.size()),
+          static_cast<int64_t>(Get().graphs.size() + Get().execs.size() + Get().captures.size()),
           Get().launches,
           Get().graph_launches,
           Get().graph_updates,

@@ -28,6 +28,7 @@ struct Counts {
   int64_t calls;     // of functions that can fail
   int64_t bytes;     // of memory that is allocated
   int64_t modules;   // that are loaded
+  int64_t graphs;    // that exist, with or without launches, and captures of streams
   int64_t launches;  // one by one
   int64_t graph_launches;
   int64_t graph_updates;  // of a kernel in a graph
