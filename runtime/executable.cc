@@ -653,10 +653,14 @@ void Executable::Prepare(const fb::PlanT& p, ExecutablePlan* out) {
     out->steps.count += static_cast<int>(block->steps.size());
   }
   out->steps.writes_visible.assign(out->steps.count, 0);
+  // Notes a view that is written.
   const auto visible = [&](int v) {
     if (v < 0) return false;
     const fb::SlotKind k = p.slots[p.views[v]->slot]->kind;
-    return k == fb::SlotKind::ArgStorage || k == fb::SlotKind::StateStorage;
+    const bool is_visible = k == fb::SlotKind::ArgStorage || k == fb::SlotKind::StateStorage;
+    std::vector<int>& views = out->steps.written_views;
+    if (is_visible && std::find(views.begin(), views.end(), v) == views.end()) views.push_back(v);
+    return is_visible;
   };
   for (size_t k = 0; k < p.blocks.size(); ++k) {
     for (size_t i = 0; i < p.blocks[k]->steps.size(); ++i) {

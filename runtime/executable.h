@@ -75,7 +75,9 @@ struct ExecutablePlan {
     std::vector<int> first;  // of each block: the number of its first step among all steps
     int count = 0;
     std::vector<uint8_t> writes_visible;  // by step: it writes an argument or a state
-    std::vector<int> block;               // by step
+    // The views of arguments and states that steps write, each once.
+    std::vector<int> written_views;
+    std::vector<int> block;  // by step
   } steps;
 };
 

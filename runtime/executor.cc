@@ -161,7 +161,7 @@ absl::Status Executor::Call(absl::Span<const Datum> args, std::vector<Datum>* ou
     for (int e : call_.plan->late_exprs) call_.bound->values.known[e] = 0;
     status = memory_->on_host ? RunEager(index, args, outputs) : RunEagerOnHost(index, args, outputs);
   } else {
-    call_.device.checks_indices = !memory_->on_host && !ChangesHandles() && HasIndexChecks();
+    call_.device.checks_indices = !memory_->on_host && !ChangesHandles(*call_.plan) && HasIndexChecks();
     const absl::Cleanup end = [this] { memory_->device->EndCall(); };
     SMELT_RETURN_IF_ERROR(memory_->device->BeginCall(&call_.bound->graphs));
     status = CatchOutOfMemory([&] {
@@ -567,13 +567,6 @@ absl::Status Executor::RunOnDevice(absl::Span<const Datum> args, std::vector<Dat
   return pending->Wait();
 }
 
-bool Executor::ChangesHandles() const {
-  if (!call_.plan->grown_states.empty()) return true;
-  const auto& mutated = call_.plan->plan->convention->mutated;
-  return mutated != nullptr && std::any_of(mutated->inputs.begin(), mutated->inputs.end(),
-                                           [](const auto& m) { return (m->flags & kHandleChanges) != 0; });
-}
-
 bool Executor::HasIndexChecks() const {
   return std::any_of(call_.bound->call_checks.begin(), call_.bound->call_checks.end(),
                      [&](int i) { return IsIndexCheck(*call_.plan->plan->prologue_checks[i]); });
@@ -600,7 +593,7 @@ absl::Status Executor::RunPlanOnDevice(absl::Span<const Datum> args, std::vector
     SMELT_RETURN_IF_ERROR(call_.ClearStatusWords());
     if (call_.device.checks_indices) SMELT_RETURN_IF_ERROR(CheckIndicesOnDevice());
     SMELT_RETURN_IF_ERROR(runner_.RunBlock(0));
-    if (ChangesHandles()) SMELT_RETURN_IF_ERROR(call_.CheckStatusWords());
+    if (ChangesHandles(*call_.plan)) SMELT_RETURN_IF_ERROR(call_.CheckStatusWords());
     SMELT_RETURN_IF_ERROR(Finish(args, outputs));
     call_.device.reports = call_.device.is_open;
     if (call_.device.reports) SMELT_RETURN_IF_ERROR(written_.PutBackIf(call_.Reports()));

@@ -61,9 +61,6 @@ class Executor : public Instance {
   absl::Status RunPlanOnDevice(absl::Span<const Datum> args, std::vector<Datum>* outputs);
   // Returns the end of the call that was given to the device; null if it is over.
   std::shared_ptr<PendingCall> TakePending(absl::Span<const Datum> args);
-  // Returns whether the plan changes more than contents, which only the host can: then it must know first that the data
-  // do not refuse the call.
-  bool ChangesHandles() const;
   bool HasIndexChecks() const;
   // Lets the device check the indices that are arguments, where the host does not.
   absl::Status CheckIndicesOnDevice();

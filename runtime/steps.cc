@@ -182,7 +182,17 @@ absl::Status StepRunner::RememberBefore(int step) {
   if (!call_.plan->steps.writes_visible[step]) return absl::OkStatus();
   const ExecutionDevice::Reports checks =
       call_.device.checks_indices ? call_.CheckReports() : ExecutionDevice::Reports();
-  return written_.Remember(*call_.plan, checks, call_.args, call_.signature.extents(), call_.memory.states);
+  return written_.Remember(*call_.plan, checks, call_.args, call_.signature.extents(), call_.memory.states,
+                           [this] { return WrittenSpans(); });
+}
+
+std::vector<StridedSpan> StepRunner::WrittenSpans() const {
+  std::vector<StridedSpan> spans;
+  for (int v : call_.plan->steps.written_views) {
+    if (call_.plan->memory.view_late[v] || call_.bound->views[v].state != BoundView::kGood) return {};
+    if (call_.bound->views[v].elements > 0) spans.push_back(call_.SpanOf(v));
+  }
+  return spans;
 }
 
 absl::Status StepRunner::RunStep(int block, int index) {

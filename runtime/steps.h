@@ -54,6 +54,8 @@ class StepRunner {
   // in the inner caches, if the operator reports parts that are whole tiles.
   absl::Status RunWithEpilogue(int block, int index);
   absl::Status RememberBefore(int step);
+  // Returns all that the plan writes of arguments and states; none if that is not known yet.
+  std::vector<StridedSpan> WrittenSpans() const;
   absl::Status RunCopy(const fb::CopyT& c);
   absl::Status CheckSharing(fb::CheckKind kind, const PlacedGeometry& written, const PlacedGeometry& read);
   absl::Status RunReadScalar(const fb::ReadScalarT& r);

@@ -15,6 +15,9 @@ namespace {
 // as writing in place saves. A device saves all, since nobody can wait there for what decides.
 constexpr size_t kMostRemembered = 64 << 10;
 
+// More views are not kept one by one.
+constexpr size_t kMostViews = 16;
+
 // Returns " (may have been written: x, cache)": everything visible to the caller that the plan changes.
 std::string NamesOfWritten(const Executable& program, const ExecutablePlan& plan) {
   std::vector<std::string> names;
@@ -38,6 +41,13 @@ std::string NamesOfWritten(const Executable& program, const ExecutablePlan& plan
 
 }  // namespace
 
+bool ChangesHandles(const ExecutablePlan& plan) {
+  if (!plan.grown_states.empty()) return true;
+  const auto& mutated = plan.plan->convention->mutated;
+  return mutated != nullptr && std::any_of(mutated->inputs.begin(), mutated->inputs.end(),
+                                           [](const auto& m) { return (m->flags & kHandleChanges) != 0; });
+}
+
 WrittenMemory::WrittenMemory(const Executable& program, const ExecutionDevice* device) : device_(device) {
   for (const ExecutablePlan& plan : program.plans()) {
     const std::string names = NamesOfWritten(program, plan);
@@ -48,13 +58,13 @@ WrittenMemory::WrittenMemory(const Executable& program, const ExecutionDevice* d
 
 absl::Status WrittenMemory::Remember(const ExecutablePlan& plan, const ExecutionDevice::Reports& checks,
                                      absl::Span<const Datum> args, const std::vector<Extent>& extents,
-                                     const StateStore& states) {
+                                     const StateStore& states, absl::FunctionRef<std::vector<StridedSpan>()> written) {
   if (std::exchange(written_, true) || !(plan.plan->may_refuse_late || checks.count > 0)) return absl::OkStatus();
   size_t bytes = 0;
   auto add = [&](char* at, size_t n) {
     // A device copies 16 bytes at once where they are aligned.
     bytes = (bytes + 15) / 16 * 16;
-    pieces_.push_back({at, n, bytes});
+    pieces_.push_back({.at = at, .bytes = n, .from = bytes});
     bytes += n;
   };
   for (int a : plan.plan->written_args) {
@@ -72,6 +82,8 @@ absl::Status WrittenMemory::Remember(const ExecutablePlan& plan, const Execution
   }
   for (int s : plan.plan->written_states)
     add(states.storages()[s]->address(), static_cast<size_t>(states.storages()[s]->bytes()));
+  if (!device_->is_host() && bytes > kMostRemembered && !ChangesHandles(plan))
+    bytes = KeepOnlyWritten(bytes, written());
   const bool are_few = bytes <= kMostRemembered;
   if (device_->is_host()) {
     if (!are_few) pieces_.clear();
@@ -89,16 +101,44 @@ absl::Status WrittenMemory::Remember(const ExecutablePlan& plan, const Execution
   return goes_on ? absl::OkStatus() : saved;
 }
 
+size_t WrittenMemory::KeepOnlyWritten(size_t bytes, const std::vector<StridedSpan>& written) {
+  std::vector<Piece> pieces;
+  size_t kept = 0;
+  for (const StridedSpan& span : written) {
+    const bool is_known = std::any_of(pieces.begin(), pieces.end(), [&](const Piece& p) {
+      return p.at == span.data && p.item == ItemSize(span.dtype) && span.sizes == p.sizes && span.strides == p.strides;
+    });
+    if (is_known) continue;
+    Piece& piece = pieces.emplace_back();
+    piece.at = span.data;
+    piece.item = ItemSize(span.dtype);
+    piece.sizes.assign(span.sizes.begin(), span.sizes.end());
+    piece.strides.assign(span.strides.begin(), span.strides.end());
+    piece.dense = Geometry::Contiguous(span.sizes).strides;
+    piece.from = kept = (kept + 15) / 16 * 16;
+    piece.bytes = static_cast<size_t>(span.NumElements() * piece.item);
+    kept += piece.bytes;
+  }
+  // Each view is a copy of its own, and strides cost time.
+  if (pieces.empty() || pieces.size() > kMostViews || kept > bytes / 4) return bytes;
+  pieces_ = std::move(pieces);
+  return kept;
+}
+
+absl::Status WrittenMemory::Keep(const Piece& p) const {
+  char* const to = on_device_->address() + p.from;
+  const auto size = static_cast<int64_t>(p.bytes);
+  if (p.item == 0)
+    return kept_if_.count > 0 ? device_->PutBack(to, p.at, size, kept_if_) : device_->Copy(to, p.at, size);
+  return kept_if_.count > 0 ? device_->PutBackStrided(to, p.dense, p.at, p.strides, p.sizes, p.item, kept_if_)
+                            : device_->CopyStrided(to, p.dense, p.at, p.strides, p.sizes, p.item);
+}
+
 absl::Status WrittenMemory::SaveOnDevice(int64_t bytes) {
   if (on_device_ == nullptr || on_device_->bytes() < bytes) {
     SMELT_ASSIGN_OR_RETURN(on_device_, device_->NewStorage(bytes));
   }
-  for (const Piece& r : pieces_) {
-    const auto size = static_cast<int64_t>(r.bytes);
-    char* const to = on_device_->address() + r.from;
-    SMELT_RETURN_IF_ERROR(kept_if_.count > 0 ? device_->PutBack(to, r.at, size, kept_if_)
-                                             : device_->Copy(to, r.at, size));
-  }
+  for (const Piece& r : pieces_) SMELT_RETURN_IF_ERROR(Keep(r));
   kept_after_ = device_->submissions();
   return absl::OkStatus();
 }
@@ -109,7 +149,9 @@ absl::Status WrittenMemory::PutBack() {
     return absl::OkStatus();
   }
   for (const Piece& r : pieces_) {
-    SMELT_RETURN_IF_ERROR(device_->Copy(r.at, on_device_->address() + r.from, static_cast<int64_t>(r.bytes)));
+    const char* const from = on_device_->address() + r.from;
+    SMELT_RETURN_IF_ERROR(r.item == 0 ? device_->Copy(r.at, from, static_cast<int64_t>(r.bytes))
+                                      : device_->CopyStrided(r.at, r.strides, from, r.dense, r.sizes, r.item));
   }
   return device_->Synchronize();
 }
@@ -118,8 +160,10 @@ absl::Status WrittenMemory::PutBackIf(const ExecutionDevice::Reports& reports) c
   // Where a check has not reported anything, there is nothing to put back.
   const ExecutionDevice::Reports& decisive = kept_if_.count > 0 ? kept_if_ : reports;
   for (const Piece& r : pieces_) {
-    SMELT_RETURN_IF_ERROR(
-        device_->PutBack(r.at, on_device_->address() + r.from, static_cast<int64_t>(r.bytes), decisive));
+    const char* const from = on_device_->address() + r.from;
+    SMELT_RETURN_IF_ERROR(r.item == 0
+                              ? device_->PutBack(r.at, from, static_cast<int64_t>(r.bytes), decisive)
+                              : device_->PutBackStrided(r.at, r.strides, from, r.dense, r.sizes, r.item, decisive));
   }
   return absl::OkStatus();
 }

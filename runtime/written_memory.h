@@ -8,11 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "smelt/runtime/executable.h"
 #include "smelt/runtime/signature.h"
 #include "smelt/runtime/state_store.h"
+#include "smelt/runtime/strided.h"
 #include "smelt/runtime/value.h"
 
 namespace smelt {
@@ -21,6 +23,10 @@ namespace smelt {
 inline constexpr int kHandleChanges = static_cast<int>(fb::MutationKind::Geometry) |
                                       static_cast<int>(fb::MutationKind::Storage) |
                                       static_cast<int>(fb::MutationKind::Resized);
+
+// Returns whether a call with the plan changes more of tensors than their contents, which only the host can: then it must
+// know first that the data do not refuse the call.
+bool ChangesHandles(const ExecutablePlan& plan);
 
 class WrittenMemory {
  public:
@@ -35,9 +41,11 @@ class WrittenMemory {
   // Called before each write to memory that the caller sees. Before the first one it keeps the contents if the plan may
   // refuse late. On the host it does so only if they are few. On a device, `checks` is what the checks in front of the
   // plan report: if only they can refuse, a device copies the contents, unless they are few, only if one does. Nothing
-  // may be written if it fails.
+  // may be written if it fails. `written` returns all that the plan writes, if that is known: of much memory, a device
+  // keeps no more.
   absl::Status Remember(const ExecutablePlan& plan, const ExecutionDevice::Reports& checks,
-                        absl::Span<const Datum> args, const std::vector<Extent>& extents, const StateStore& states);
+                        absl::Span<const Datum> args, const std::vector<Extent>& extents, const StateStore& states,
+                        absl::FunctionRef<std::vector<StridedSpan>()> written);
   bool written() const { return written_; }
   // The contents are kept, or a device has been told to keep them. kIfChecked: only if a check reports something.
   enum class Kept { kNo, kYes, kIfChecked };
@@ -67,9 +75,15 @@ class WrittenMemory {
   struct Piece {
     char* at;
     size_t bytes, from;  // in bytes_
+    // Elements of a view, which are kept densely; `item` 0: the bytes themselves.
+    int item = 0;
+    std::vector<int64_t> sizes = {}, strides = {}, dense = {};
   };
 
+  // Replaces the pieces by what is written, if that is known and much less. Returns how many bytes are kept.
+  size_t KeepOnlyWritten(size_t bytes, const std::vector<StridedSpan>& written);
   absl::Status SaveOnDevice(int64_t bytes);
+  absl::Status Keep(const Piece& p) const;  // on the device
 
   const ExecutionDevice* device_;
   bool written_ = false;

@@ -254,6 +254,56 @@ std::vector<Tensor> OnHost(const std::vector<Datum>& results) {
   return out;
 }
 
+// The cache is larger than the memory that is left. Only the step that is written is saved.
+TEST(CudaDeviceTest, ARefusedStepOfALargeCacheIsPutBackWithoutACopyOfTheCache) {
+  auto instance = InstanceOf("large_cache", R"(graph(%cache : Float(64, 100, 16, strides=[1600, 16, 1]),
+      %k : Float(64, 1, 16, strides=[16, 16, 1]),
+      %table : Float(10, 4, strides=[4, 1]),
+      %n : Long(3, strides=[1])):
+  %one : int = prim::Constant[value=1]()
+  %no : bool = prim::Constant[value=0]()
+  %at : int = prim::Constant[value=41]()
+  %end : int = prim::Constant[value=42]()
+  %step : Tensor = aten::slice(%cache, %one, %at, %end, %one)
+  %w : Tensor = aten::copy_(%step, %k, %no)
+  %i : Tensor = aten::add(%n, %one, %one)
+  %rows : Tensor = aten::embedding(%table, %i)
+  return (%rows)
+)");
+  ASSERT_TRUE(instance.ok()) << instance.status();
+  constexpr int64_t kHeads = 64, kSteps = 100, kWidth = 16;
+  Tensor cache = Tensor::Empty(DType::kFloat32, {kHeads, kSteps, kWidth});
+  Tensor k = Tensor::Empty(DType::kFloat32, {kHeads, 1, kWidth}), table = Tensor::Empty(DType::kFloat32, {10, 4});
+  Tensor good = Tensor::Empty(DType::kInt64, {3}), bad = Tensor::Empty(DType::kInt64, {3});
+  std::iota(cache.data_as<float>(), cache.data_as<float>() + cache.NumElements(), 0.f);
+  std::iota(k.data_as<float>(), k.data_as<float>() + k.NumElements(), -5000.f);
+  std::iota(table.data_as<float>(), table.data_as<float>() + table.NumElements(), 0.f);
+  std::iota(good.data_as<int64_t>(), good.data_as<int64_t>() + 3, 0);
+  std::iota(bad.data_as<int64_t>(), bad.data_as<int64_t>() + 3, 8);
+  std::vector<Datum> args;
+  for (const Tensor& t : {cache, k, table, bad}) args.emplace_back(*t.CopyTo(Device::Cuda(0)));
+  const Tensor on_device = args[0].tensor();
+  GetFakeDriver().limit(GetFakeDriver().counts().bytes + cache.storage()->bytes() / 2);
+  // From the second call on it is a graph.
+  for (int call = 0; call < 3; ++call) {
+    const absl::Status refused = (*instance)->Run(args).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+    EXPECT_EQ(refused.message().find("may have been written"), absl::string_view::npos) << refused;
+  }
+  GetFakeDriver().limit(INT64_MAX);
+  const auto same = [&](const std::vector<float>& want) {
+    const Tensor now = *on_device.CopyTo(Device::Cpu());
+    return std::equal(want.begin(), want.end(), now.data_as<float>());
+  };
+  std::vector<float> want(cache.data_as<float>(), cache.data_as<float>() + cache.NumElements());
+  EXPECT_TRUE(same(want));
+  args[3] = *good.CopyTo(Device::Cuda(0));
+  ASSERT_TRUE((*instance)->Run(args).ok());
+  for (int64_t h = 0; h < kHeads; ++h)
+    std::copy_n(k.data_as<float>() + h * kWidth, kWidth, want.data() + (h * kSteps + 41) * kWidth);
+  EXPECT_TRUE(same(want));
+}
+
 // They are more than one block takes.
 TEST(CudaDeviceTest, AllBlocksFindWhichOfManyElementsAreNotZero) {
   auto instance = InstanceOf("nonzero_of_many", R"(graph(%x : Float(9000, strides=[1])):

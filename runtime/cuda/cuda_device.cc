@@ -140,7 +140,7 @@ thread_local const CudaDevice* gathering = nullptr;
 
 }  // namespace
 
-enum CudaDevice::Builtin : int { kMove, kZero, kPutBack, kCopy, kCheckIndices };
+enum CudaDevice::Builtin : int { kMove, kZero, kPutBack, kCopy, kPutBackItems, kCheckIndices };
 
 namespace {
 
@@ -148,8 +148,8 @@ namespace {
 const std::vector<fb::CudaKernelT>& RuntimeLaunches() {
   static const auto* const launches = [] {
     auto* out = new std::vector<fb::CudaKernelT>();
-    for (const char* name :
-         {"smelt_move", "smelt_zero", "smelt_put_back", "smelt_copy", "smelt_check_indices", "smelt_choose"}) {
+    for (const char* name : {"smelt_move", "smelt_zero", "smelt_put_back", "smelt_copy", "smelt_put_back_items",
+                             "smelt_check_indices", "smelt_choose"}) {
       auto stage = std::make_unique<fb::CudaStageT>();
       stage->entry = name;
       stage->threads = 256;
@@ -165,8 +165,8 @@ const std::vector<fb::CudaKernelT>& RuntimeLaunches() {
 }
 std::vector<DeviceKernel> RuntimeKernels() {
   std::vector<DeviceKernel> kernels;
-  const int words[] = {functions::kMoveWords, functions::kZeroWords, functions::kPutBackWords, functions::kCopyWords,
-                       functions::kCheckIndexWords};
+  const int words[] = {functions::kMoveWords, functions::kZeroWords,         functions::kPutBackWords,
+                       functions::kCopyWords, functions::kPutBackItemsWords, functions::kCheckIndexWords};
   for (size_t k = 0; k < std::size(words); ++k) kernels.push_back({&RuntimeLaunches()[k], words[k]});
   return kernels;
 }
@@ -349,15 +349,31 @@ absl::Status CudaDevice::Zero(char* to, int64_t bytes) const {
 absl::Status CudaDevice::CopyStrided(char* to, absl::Span<const int64_t> to_strides, const char* from,
                                      absl::Span<const int64_t> from_strides, absl::Span<const int64_t> sizes,
                                      int item_bytes) const {
+  return CopyItems(to, to_strides, from, from_strides, sizes, item_bytes, nullptr);
+}
+
+absl::Status CudaDevice::PutBackStrided(char* to, absl::Span<const int64_t> to_strides, const char* from,
+                                        absl::Span<const int64_t> from_strides, absl::Span<const int64_t> sizes,
+                                        int item_bytes, const Reports& reports) const {
+  return CopyItems(to, to_strides, from, from_strides, sizes, item_bytes, &reports);
+}
+
+absl::Status CudaDevice::CopyItems(char* to, absl::Span<const int64_t> to_strides, const char* from,
+                                   absl::Span<const int64_t> from_strides, absl::Span<const int64_t> sizes,
+                                   int item_bytes, const Reports* reports) const {
   int64_t elements = 1;
   for (const int64_t size : sizes) elements *= size;
   if (elements == 0 || (to == from && to_strides == from_strides)) return absl::OkStatus();
   const std::vector<StridedDim> dims = MergedDims(sizes, to_strides, from_strides, item_bytes);
   const size_t rank = dims.size();
-  if (rank == 0) return Copy(to, from, item_bytes);
-  if (rank == 1 && dims[0].dst == item_bytes && dims[0].src == item_bytes) return Copy(to, from, elements * item_bytes);
+  if (rank == 0 || (rank == 1 && dims[0].dst == item_bytes && dims[0].src == item_bytes)) {
+    const int64_t bytes = rank == 0 ? item_bytes : elements * item_bytes;
+    return reports == nullptr ? Copy(to, from, bytes) : PutBack(to, from, bytes, *reports);
+  }
   const size_t most = functions::kMaxRank, outer = rank > most ? rank - most : 0;
-  std::vector<int64_t> words(functions::kCopyWords);
+  std::vector<int64_t> all(functions::kPutBackItemsWords);
+  const absl::Span<int64_t> words = absl::MakeSpan(all).subspan(3);
+  if (reports != nullptr) all[0] = Word(reports->first), all[1] = reports->count, all[2] = reports->distance;
   words[2] = item_bytes;
   words[3] = elements;
   words[4] = static_cast<int64_t>(rank - outer);
@@ -376,7 +392,7 @@ absl::Status CudaDevice::CopyStrided(char* to, absl::Span<const int64_t> to_stri
       words[0] += left % dims[d].size * dims[d].dst;
       words[1] += left % dims[d].size * dims[d].src;
     }
-    SMELT_RETURN_IF_ERROR(Run(kCopy, words, words[3]));
+    SMELT_RETURN_IF_ERROR(reports == nullptr ? Run(kCopy, words, words[3]) : Run(kPutBackItems, all, words[3]));
   }
   return absl::OkStatus();
 }

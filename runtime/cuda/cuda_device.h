@@ -63,6 +63,9 @@ class CudaDevice final : public ExecutionDevice {
   absl::Status LetStreamFollow(uint64_t stream) const override;
   absl::StatusOr<std::unique_ptr<WorkMark>> Mark(const int64_t* words, int64_t count) const override;
   absl::Status PutBack(char* to, const char* from, int64_t bytes, const Reports& reports) const override;
+  absl::Status PutBackStrided(char* to, absl::Span<const int64_t> to_strides, const char* from,
+                              absl::Span<const int64_t> from_strides, absl::Span<const int64_t> sizes, int item_bytes,
+                              const Reports& reports) const override;
   absl::Status CheckIndices(const char* at, DType dtype, absl::Span<const int64_t> sizes,
                             absl::Span<const int64_t> strides, int64_t low, int64_t limit,
                             int64_t* report) const override;
@@ -117,6 +120,10 @@ class CudaDevice final : public ExecutionDevice {
   absl::Status Init(int index);
   void Free(Address address) const;
   bool IsGathering() const;  // on this thread
+  // Copies strided elements; if `reports` is not null, only if anything is reported.
+  absl::Status CopyItems(char* to, absl::Span<const int64_t> to_strides, const char* from,
+                         absl::Span<const int64_t> from_strides, absl::Span<const int64_t> sizes, int item_bytes,
+                         const Reports* reports) const;
   // Launches one of them.
   absl::Status Run(Builtin function, absl::Span<const int64_t> words, int64_t items, int64_t* report = nullptr) const;
   absl::StatusOr<Marker> NewMarker(int64_t count) const;

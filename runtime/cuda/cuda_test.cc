@@ -426,6 +426,65 @@ TEST(CudaTest, ACallThatItsDataRefuseLeavesMuchMemoryAsItWas) {
   }
 }
 
+Tensor IndicesOnDevice(int64_t first) {
+  Tensor all = Tensor::Empty(DType::kInt64, {5});
+  std::fill_n(reinterpret_cast<int64_t*>(all.data()), 5, 0);
+  reinterpret_cast<int64_t*>(all.data())[0] = first;
+  return all.CopyTo(Device::Cuda(0))->View({{3}, {2}, 0});
+}
+
+// f(x, y, i): x[:, 8:12] = y, of a matrix of 400 columns; then the data refuse the call if `refuses`, or i does
+std::string WriteColumns(bool refuses) {
+  HandBundle b;
+  const int n = b.Const(kMany);
+  b.VectorArg("x", n);
+  b.VectorArg("y", b.Const(kMany / 100));
+  b.TensorArg("i", DType::kInt64, {b.Const(3)}, {b.Const(2)});
+  HandPlan p = b.Plan();
+  const std::vector<int> sizes = b.Consts({kMany / 400, 4});
+  const int to = p.View(p.ArgSlot(0), sizes, b.Consts({400, 1}), b.Const(8));
+  const int from = p.View(p.ArgSlot(1), sizes, b.Consts({4, 1}));
+  const int i = p.View(p.ArgSlot(2), {b.Const(3)}, {b.Const(2)}, -1, DType::kInt64);
+  auto check = std::make_unique<fb::CheckT>();
+  check->kind = fb::CheckKind::WrappedIndexInRange;
+  check->a = i;
+  check->b = b.Const(4);
+  check->source = "model.py:7";
+  p.raw().prologue_checks.push_back(std::move(check));
+  p.Copy(from, to, /*copy_back=*/false);
+  if (refuses) p.Launch(kFail, n, to, to);
+  p.raw().written_args = {0};
+  p.raw().may_refuse_late = refuses;
+  return b.Pack();
+}
+
+TEST(CudaTest, OfMuchMemoryOnlyTheViewsThatAreWrittenAreSavedAndPutBack) {
+  const std::vector<float> before = Ascending(kMany, 1), columns = Ascending(kMany / 100, -7);
+  constexpr int64_t kWrittenBytes = kMany / 100 * int64_t{sizeof(float)};
+  for (const bool refuses : {true, false}) {
+    auto instance = InstanceOf(WriteColumns(refuses));
+    const Tensor x = OnDevice(before), y = OnDevice(columns), good = IndicesOnDevice(3), bad = IndicesOnDevice(4);
+    // Not enough for all of x.
+    GetFakeDriver().limit(GetFakeDriver().counts().bytes + kMany);
+    for (int call = 1; call <= 3; ++call) {
+      const int64_t moved = GetFakeDriver().counts().moved;
+      const absl::Status refused = instance->Run({x, y, refuses ? good : bad}).status();
+      EXPECT_EQ(refused.message(), refuses ? "model.py:1: index out of range" : "model.py:7: index out of range");
+      EXPECT_EQ(GetFakeDriver().counts().moved - moved, kWrittenBytes) << "call " << call;
+    }
+    GetFakeDriver().limit(INT64_MAX);
+    EXPECT_EQ(Values(x), before);
+    if (refuses) continue;
+    ASSERT_TRUE(instance->Run({x, y, good}).ok());
+    std::vector<float> after = before;
+    for (int64_t row = 0; row < kMany / 400; ++row) {
+      for (int64_t k = 0; k < 4; ++k)
+        after[static_cast<size_t>(row * 400 + 8 + k)] = columns[static_cast<size_t>(row * 4 + k)];
+    }
+    EXPECT_EQ(Values(x), after);
+  }
+}
+
 TEST(CudaTest, ARefusalNamesWhatItHasWrittenWhereThereIsNoMemoryToSaveIt) {
   auto instance = InstanceOf(AddManyAndFail());
   const Tensor x = OnDevice(Ascending(kMany, 1));
@@ -475,13 +534,6 @@ TEST(CudaTest, IndicesAreCheckedOnTheDeviceWithoutAWait) {
     added += in_range ? 1 : 0;
     EXPECT_THAT(Values(x), ElementsAre(1 + added, 2 + added, 3 + added, 4 + added));
   }
-}
-
-Tensor IndicesOnDevice(int64_t first) {
-  Tensor all = Tensor::Empty(DType::kInt64, {5});
-  std::fill_n(reinterpret_cast<int64_t*>(all.data()), 5, 0);
-  reinterpret_cast<int64_t*>(all.data())[0] = first;
-  return all.CopyTo(Device::Cuda(0))->View({{3}, {2}, 0});
 }
 
 TEST(CudaTest, MuchMemoryIsCopiedOnlyIfAnIndexRefusesTheCall) {

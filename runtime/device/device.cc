@@ -64,6 +64,12 @@ absl::Status ExecutionDevice::PutBack(char* to, const char* from, int64_t bytes,
   return absl::UnimplementedError("the host puts back itself");
 }
 
+absl::Status ExecutionDevice::PutBackStrided(char* to, absl::Span<const int64_t> to_strides, const char* from,
+                                             absl::Span<const int64_t> from_strides, absl::Span<const int64_t> sizes,
+                                             int item_bytes, const Reports& reports) const {
+  return absl::UnimplementedError("the host puts back itself");
+}
+
 absl::Status ExecutionDevice::CheckIndices(const char* at, DType dtype, absl::Span<const int64_t> sizes,
                                            absl::Span<const int64_t> strides, int64_t low, int64_t limit,
                                            int64_t* report) const {

@@ -182,6 +182,10 @@ class ExecutionDevice : public DeviceMemory {
   virtual absl::StatusOr<std::unique_ptr<WorkMark>> Mark(const int64_t* words, int64_t count) const;
   // Copies bytes if anything is reported by then.
   virtual absl::Status PutBack(char* to, const char* from, int64_t bytes, const Reports& reports) const;
+  // The same for strided elements.
+  virtual absl::Status PutBackStrided(char* to, absl::Span<const int64_t> to_strides, const char* from,
+                                      absl::Span<const int64_t> from_strides, absl::Span<const int64_t> sizes,
+                                      int item_bytes, const Reports& reports) const;
   // Reports 1 if an integer of a strided view is not in [low, limit).
   virtual absl::Status CheckIndices(const char* at, DType dtype, absl::Span<const int64_t> sizes,
                                     absl::Span<const int64_t> strides, int64_t low, int64_t limit,

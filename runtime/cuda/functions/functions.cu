@@ -34,6 +34,9 @@ SMELT_KERNEL(smelt_put_back, smelt::cuda::functions::kPutBackWords) {
 SMELT_KERNEL(smelt_copy, smelt::cuda::functions::kCopyWords) {
   smelt::cuda::functions::Copy(w.w, SMELT_FIRST, SMELT_STEP);
 }
+SMELT_KERNEL(smelt_put_back_items, smelt::cuda::functions::kPutBackItemsWords) {
+  smelt::cuda::functions::PutBackItems(w.w, SMELT_FIRST, SMELT_STEP);
+}
 SMELT_KERNEL(smelt_check_indices, smelt::cuda::functions::kCheckIndexWords) {
   smelt::cuda::functions::CheckIndices(w.w, SMELT_FIRST, SMELT_STEP, status);
 }

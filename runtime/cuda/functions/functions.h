@@ -19,10 +19,11 @@ static_assert(sizeof(Int) == 8);
 
 inline constexpr int kMaxRank = 8;
 // The numbers of words of each function, which its comment names. Strides are in bytes, for up to kMaxRank dims.
-inline constexpr int kMoveWords = 3;                 // to, from, bytes
-inline constexpr int kZeroWords = 2;                 // to, bytes
-inline constexpr int kPutBackWords = 6;              // to, from, bytes, reports, their number, their distance
-inline constexpr int kCopyWords = 5 + 3 * kMaxRank;  // to, from, item bytes, elements, rank, (size, to, from)...
+inline constexpr int kMoveWords = 3;                       // to, from, bytes
+inline constexpr int kZeroWords = 2;                       // to, bytes
+inline constexpr int kPutBackWords = 6;                    // to, from, bytes, reports, their number, their distance
+inline constexpr int kCopyWords = 5 + 3 * kMaxRank;        // to, from, item bytes, elements, rank, (size, to, from)...
+inline constexpr int kPutBackItemsWords = 3 + kCopyWords;  // reports, their number, their distance; those of a copy
 inline constexpr int kCheckIndexWords =
     7 + 2 * kMaxRank;  // at, item, signed, elements, low, limit, rank, (size, at)...
 // The words that CheckIndices reports, as kernels do.
@@ -131,6 +132,11 @@ SMELT_DEVICE_FUNCTION void Copy(const Int* w, Int first, Int step) {
       };
       return CopyItems<Two>(w, first, step);
   }
+}
+
+// Does so if anything is reported.
+SMELT_DEVICE_FUNCTION void PutBackItems(const Int* w, Int first, Int step) {
+  if (IsReported(w)) Copy(w + 3, first, step);
 }
 
 template <typename T>

@@ -4,7 +4,7 @@ set -eu
 ptx_of() { sed -n '/R"ptx(/,/^)ptx"/p' "$1" | sed '1d;$d'; }
 ptx_of "$1" >"$TEST_TMPDIR/functions.ptx"
 ptx_of "$2" >"$TEST_TMPDIR/choose.ptx"
-for entry in smelt_move smelt_zero smelt_put_back smelt_copy smelt_check_indices; do
+for entry in smelt_move smelt_zero smelt_put_back smelt_copy smelt_put_back_items smelt_check_indices; do
   grep -q "^\.visible \.entry $entry(" "$TEST_TMPDIR/functions.ptx"
 done
 grep -q "^\.visible \.entry smelt_choose(" "$TEST_TMPDIR/choose.ptx"

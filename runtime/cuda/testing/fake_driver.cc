@@ -300,6 +300,11 @@ void RunPutBack(void*, int, const int64_t* words, int64_t, int64_t, int64_t*, vo
   if (cuda::functions::IsReported(w + 3)) moved += words[2];
   cuda::functions::PutBack(w, 0, 1);
 }
+void RunPutBackItems(void*, int, const int64_t* words, int64_t, int64_t, int64_t*, void*) {
+  const auto* const w = reinterpret_cast<const cuda::functions::Int*>(words);
+  if (cuda::functions::IsReported(w)) moved += words[3 + 2] * words[3 + 3];
+  cuda::functions::PutBackItems(w, 0, 1);
+}
 // Runs a function of the runtime as the only thread of its grid.
 template <void (*function)(const cuda::functions::Int*, cuda::functions::Int, cuda::functions::Int)>
 void RunFunction(void*, int, const int64_t* words, int64_t, int64_t, int64_t*, void*) {
@@ -325,6 +330,7 @@ struct State {
     kernels["smelt_zero"] = {cuda::functions::kZeroWords, true, 256, RunFunction<cuda::functions::Zero>, nullptr};
     kernels["smelt_copy"] = {cuda::functions::kCopyWords, true, 256, RunFunction<cuda::functions::Copy>, nullptr};
     kernels["smelt_put_back"] = {cuda::functions::kPutBackWords, true, 256, RunPutBack, nullptr};
+    kernels["smelt_put_back_items"] = {cuda::functions::kPutBackItemsWords, true, 256, RunPutBackItems, nullptr};
     kernels["smelt_choose"] = {cuda::functions::kChooseWords, true, 256, RunChoose, nullptr};
     kernels["smelt_check_indices"] = {cuda::functions::kCheckIndexWords, true, 256, RunIndexCheck, nullptr};
   }

@@ -33,7 +33,7 @@ struct Counts {
   int64_t graph_launches;
   int64_t graph_updates;  // of a kernel in a graph
   int64_t waits;          // of the host, for a stream or an event
-  int64_t moved;          // bytes that the runtime's functions have moved or put back, without strides
+  int64_t moved;          // bytes that the runtime's functions have moved, without strides, or put back
 };
 
 }  // namespace smelt::fake_cuda
