@@ -1,18 +1,25 @@
-// Times the workloads of bench/README.md, and two that write, with arguments in other layouts than the exported one. Prints
-// for each layout the plan that took the call, by kind and number, the time, and its ratio to the time of the exported
-// layout. In the first plan arguments in other layouts are copied.
+// Times the workloads of bench/README.md, and three that write, with arguments in other layouts than the exported one, in
+// turns with the exported layout. Prints for each layout the plan that took the call, by kind and number, the time, and its
+// ratio to the time of the exported layout. `bytes` is the ratio of the memory that such a call must move at least, in whole
+// cache lines: no kernel that is bound by memory can have a smaller ratio. `eager` is PyTorch's ratio for the same layouts,
+// if --eager says how to call bench/peers.py. In the first plan arguments in other layouts are copied.
 //
-//   bazel run -c opt //bench:layouts -- [--only=softmax,mlp] [--cpu-time] [--budget=SECONDS]
+//   bazel run -c opt //bench:layouts -- [--only=softmax,mlp] [--layouts=transposed] [--cpu-time] [--budget=SECONDS]
+//                                       [--eager="python3 bench/peers.py"]
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "nlohmann/json.hpp"
 #include "smelt/bench/roofline.h"
 #include "smelt/bench/workloads.h"
 #include "smelt/core/base/status_macros.h"
@@ -23,8 +30,10 @@ namespace smelt::bench {
 namespace {
 
 struct Options {
-  std::vector<std::string> only;
+  std::vector<std::string> only, layouts;
   double budget = 0.5;
+  std::string eager;  // the command that runs bench/peers.py
+  bool cpu_time = false;
 };
 
 // How an argument lies in memory.
@@ -62,7 +71,7 @@ bool Applies(Layout layout, const ArgInfo& a) {
   }
 }
 
-Tensor Make(const ArgInfo& a, Layout layout) {
+Geometry GeometryOf(const ArgInfo& a, Layout layout) {
   const int rank = static_cast<int>(a.sizes.size());
   Geometry g = Geometry::Contiguous(a.sizes);
   if (Applies(layout, a)) {
@@ -76,6 +85,21 @@ Tensor Make(const ArgInfo& a, Layout layout) {
     }
     if (layout == Layout::kExpanded) g.strides[0] = 0;
   }
+  return g;
+}
+
+// Returns the bytes of the cache lines that hold the elements, if these are all read once.
+double BytesOf(const ArgInfo& a, Layout layout) {
+  const Geometry g = GeometryOf(a, layout);
+  double bytes = ItemSize(a.dtype);
+  for (size_t d = 0; d < g.sizes.size(); ++d) {
+    if (g.strides[d] != 0) bytes *= static_cast<double>(g.sizes[d]);
+  }
+  return layout == Layout::kStepped && Applies(layout, a) ? 2 * bytes : bytes;
+}
+
+Tensor Make(const ArgInfo& a, Layout layout) {
+  Geometry g = GeometryOf(a, layout);
   const int64_t elements = g.Span().second;
   auto storage = Storage::Allocate(elements * ItemSize(a.dtype));
   uint32_t seed = 7;
@@ -134,6 +158,31 @@ absl::StatusOr<std::string> PlanOf(const std::shared_ptr<const Program>& program
   return plan < 0 ? std::string(kind) : absl::StrCat(kind, " ", plan);
 }
 
+// Returns the times in eager PyTorch relative to the exported layout's, by call; empty if PyTorch has no such workload.
+absl::StatusOr<std::vector<double>> EagerRatios(const Workload& w, const std::vector<Call>& calls,
+                                                const Options& options) {
+  std::vector<double> ratios;
+  if (options.eager.empty()) return ratios;
+  const auto in_text = [](const Call& call) {
+    return absl::StrJoin(call.layouts, ",", [](std::string* out, Layout layout) { out->append(Name(layout)); });
+  };
+  const auto add = [&](std::string* out, const Call& call) { out->append(in_text(call)); };
+  const std::string command =
+      absl::StrCat(options.eager, " --cpu=-1 ", options.cpu_time ? "--cpu-time " : "", "--budget=", options.budget,
+                   " --only=", w.name, " --layouts='", absl::StrJoin(calls, ";", add), "'");
+  FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return absl::UnavailableError(absl::StrCat("cannot run ", command));
+  char line[256];
+  while (std::fgets(line, sizeof line, pipe) != nullptr) {
+    const nlohmann::json parsed = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const bool is_ratio = parsed.is_object() && parsed.contains("ratio") && parsed["ratio"].is_number();
+    ratios.push_back(is_ratio ? parsed["ratio"].get<double>() : 0);
+  }
+  if (pclose(pipe) != 0) return absl::UnknownError(absl::StrCat("failed: ", command));
+  if (!ratios.empty() && ratios.size() != calls.size()) return absl::UnknownError(absl::StrCat("no ratios: ", command));
+  return ratios;
+}
+
 absl::Status Measure(const Workload& w, const Options& options) {
   SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, BuildGraph(w));
   CompileOptions compile;
@@ -145,13 +194,30 @@ absl::Status Measure(const Workload& w, const Options& options) {
   program_options.threads = 1;
   SMELT_ASSIGN_OR_RETURN(auto program, Program::Load(path, program_options));
   std::remove(path.c_str());
-  double exported = 0;
-  for (const Call& call : Calls(program->args())) {
-    SMELT_ASSIGN_OR_RETURN(auto instance, Instance::Create(program));
+  std::vector<Call> calls = Calls(program->args());
+  std::erase_if(calls, [&](const Call& call) {
+    const std::string layout = call.name.substr(0, call.name.find(' '));
+    return !options.layouts.empty() && absl::c_find(options.layouts, layout) == options.layouts.end();
+  });
+  SMELT_ASSIGN_OR_RETURN(const std::vector<double> eager, EagerRatios(w, calls, options));
+  const auto make = [&](const std::vector<Layout>& layouts) {
     std::vector<Datum> args;
-    for (size_t k = 0; k < call.layouts.size(); ++k) {
-      args.push_back(Datum(Make(program->args()[k], call.layouts[k])));
-    }
+    for (size_t k = 0; k < layouts.size(); ++k) args.push_back(Datum(Make(program->args()[k], layouts[k])));
+    return args;
+  };
+  const auto bytes = [&](const std::vector<Layout>& layouts) {
+    double sum = w.written_bytes;
+    for (size_t k = 0; k < layouts.size(); ++k) sum += BytesOf(program->args()[k], layouts[k]);
+    return sum;
+  };
+  const std::vector<Layout> as_exported(program->args().size(), Layout::kExported);
+  SMELT_ASSIGN_OR_RETURN(auto beside, Instance::Create(program));
+  const std::vector<Datum> beside_args = make(as_exported);
+  SMELT_ASSIGN_OR_RETURN(std::vector<Datum> beside_outputs, beside->Run(beside_args));
+  for (size_t k = 0; k < calls.size(); ++k) {
+    const Call& call = calls[k];
+    SMELT_ASSIGN_OR_RETURN(auto instance, Instance::Create(program));
+    const std::vector<Datum> args = make(call.layouts);
     absl::StatusOr<std::vector<Datum>> outputs = instance->Run(args);
     if (!outputs.ok()) {
       std::printf("%-20s %-22s %s\n", w.name.c_str(), call.name.c_str(), outputs.status().ToString().c_str());
@@ -159,23 +225,24 @@ absl::Status Measure(const Workload& w, const Options& options) {
     }
     SMELT_ASSIGN_OR_RETURN(const std::string plan, PlanOf(program, args));
     absl::Status status;
-    const double run = MinSeconds(
-        [&] {
-          absl::Status s = instance->RunInto(args, &*outputs);
-          if (!s.ok()) status = s;
-        },
-        options.budget);
+    const auto run = [&](Instance& on, const std::vector<Datum>& with, std::vector<Datum>& into) {
+      absl::Status s = on.RunInto(with, &into);
+      if (!s.ok()) status = s;
+    };
+    const auto [exported, other] = MinSecondsInTurns([&] { run(*beside, beside_args, beside_outputs); },
+                                                     [&] { run(*instance, args, *outputs); }, options.budget);
     SMELT_RETURN_IF_ERROR(status);
-    if (exported == 0) exported = run;
-    std::printf("%-20s %-22s %-14s %10.4f %8.2f\n", w.name.c_str(), call.name.c_str(), plan.c_str(), run * 1e3,
-                run / exported);
+    const bool has_eager = !eager.empty() && eager[k] > 0;
+    std::printf("%-20s %-22s %-14s %10.4f %8.2f %8.2f %8s\n", w.name.c_str(), call.name.c_str(), plan.c_str(),
+                other * 1e3, other / exported, bytes(call.layouts) / bytes(as_exported),
+                has_eager ? absl::StrFormat("%.2f", eager[k]).c_str() : "-");
     std::fflush(stdout);
   }
   return absl::OkStatus();
 }
 
 int Run(const Options& options) {
-  std::printf("%-20s %-22s %-14s %10s %8s\n", "workload", "layout", "plan", "ms", "ratio");
+  std::printf("%-20s %-22s %-14s %10s %8s %8s %8s\n", "workload", "layout", "plan", "ms", "ratio", "bytes", "eager");
   std::vector<Workload> workloads = AllWorkloads();
   for (Workload& w : WritingWorkloads()) workloads.push_back(std::move(w));
   int failed = 0;
@@ -199,11 +266,16 @@ int main(int argc, char** argv) {
     absl::string_view a = argv[i];
     if (absl::ConsumePrefix(&a, "--only=")) {
       options.only = absl::StrSplit(a, ',');
+    } else if (absl::ConsumePrefix(&a, "--layouts=")) {
+      options.layouts = absl::StrSplit(a, ',');
+    } else if (absl::ConsumePrefix(&a, "--eager=")) {
+      options.eager = std::string(a);
     } else if (a == "--cpu-time") {
       smelt::bench::UseCpuTime();
+      options.cpu_time = true;
     } else if (absl::ConsumePrefix(&a, "--budget=") && absl::SimpleAtod(a, &options.budget)) {
     } else {
-      std::fprintf(stderr, "layouts [--only=A,B] [--cpu-time] [--budget=SECONDS]\n");
+      std::fprintf(stderr, "layouts [--only=A,B] [--layouts=A,B] [--cpu-time] [--budget=SECONDS] [--eager=COMMAND]\n");
       return 64;
     }
   }

@@ -139,21 +139,27 @@ double MeasureFlopsPerSecond() {
 void UseCpuTime() { use_cpu_time = true; }
 
 double MinSeconds(const std::function<void()>& f, double budget) {
+  return MinSecondsInTurns(f, [] {}, budget).first;
+}
+
+std::pair<double, double> MinSecondsInTurns(const std::function<void()>& f, const std::function<void()>& g,
+                                            double budget) {
   for (int i = 0; i < 3; ++i) f();
+  for (int i = 0; i < 3; ++i) g();
   int64_t batch = 1;
-  while (true) {
+  const auto seconds = [&](const std::function<void()>& h) {
     const double start = Now();
-    for (int64_t i = 0; i < batch; ++i) f();
-    if (Now() - start > 2e-4 || batch > (1 << 20)) break;
-    batch *= 2;
-  }
-  double best = 1e9, total = 0;
+    for (int64_t i = 0; i < batch; ++i) h();
+    return Now() - start;
+  };
+  while (seconds(f) <= 2e-4 && batch <= (1 << 20)) batch *= 2;
+  std::pair<double, double> best = {1e9, 1e9};
+  double total = 0;
   for (int k = 0; total < budget || k < 5; ++k) {
-    const double start = Now();
-    for (int64_t i = 0; i < batch; ++i) f();
-    const double seconds = Now() - start;
-    best = std::min(best, seconds / static_cast<double>(batch));
-    total += seconds;
+    const double of_f = seconds(f), of_g = seconds(g);
+    best.first = std::min(best.first, of_f / static_cast<double>(batch));
+    best.second = std::min(best.second, of_g / static_cast<double>(batch));
+    total += of_f + of_g;
   }
   return best;
 }
