@@ -1,5 +1,7 @@
 #include "smelt/codegen/emit_prefetches.h"
 
+#include "absl/algorithm/container.h"
+
 namespace smelt {
 
 using llvm::Value;
@@ -50,18 +52,21 @@ void PrefetchEmitter::PrefetchFarRows(const LoopContext& ctx, const std::vector<
 }
 
 // A machine with AVX-512 prefetches by itself what a loop without reductions reads in one piece, and explicit
-// prefetches get in its way. Intel's machines are an exception, because their prefetchers stop at the end of a page.
+// prefetches get in its way. Intel's machines are an exception, because their prefetchers stop at the end of a page; and
+// so are elements apart, two lines for each vector, of which a Zen 5 prefetches too few while a loop computes: with
+// prefetches of ours tanh(a * b + c) * sigmoid(a) of every other element takes a third less time.
 // (Where only a part is in one piece, a distance of 0 prefetches the bytes that are read next anyway: a branch for each
 // operand would take LLVM longer than everything that the loop computes.)
 LinesAhead PrefetchEmitter::FindLinesAhead() {
   LinesAhead ahead;
   const int row = s_.parallel_rank - 2;  // the dim that counts rows
   const bool by_machine = !plan_.features.IsAvx2Only();
-  Value* piece = b_.getInt64(by_machine ? kBytesAheadInOnePiece : kLineAhead);
-  if (by_machine) piece = b_.CreateSelect(words_.asks_ahead(), piece, b_.getInt64(0));
+  Value* const always = b_.getInt64(by_machine ? kBytesAheadInOnePiece : kLineAhead);
+  Value* const if_asked = by_machine ? b_.CreateSelect(words_.asks_ahead(), always, b_.getInt64(0)) : always;
   for (size_t k = 0; k < s_.params.size(); ++k) {
     const int param = static_cast<int>(k);
     if (!plan_.IsReadInLines(param) || (row >= 0 && !words_.stride(k, row))) continue;
+    Value* const piece = AsksAlways(param) ? always : if_asked;
     if (row < 0 || !by_machine) {
       ahead.lines.push_back({param, row < 0 ? piece : DistanceAhead(param, row, nullptr)});
       continue;
@@ -81,14 +86,16 @@ void PrefetchEmitter::PrefetchAhead(const LoopContext& ctx, const LinesAhead& ah
                                     int copies) {
   if (!ctx.past_cache || (ctx.mask && !ctx.whole) || ahead.lines.empty()) return;
   const bool nearest = plan_.features.IsAvx2Only() || plan_.CostOf(instrs).all > kComputeBound;
-  auto ask = [&](bool into_nearest) -> Value* {
+  const auto is_apart = [&](const LinesAhead::Line& line) { return AsksAlways(line.param); };
+  auto ask = [&](bool into_nearest, bool only_apart = false) -> Value* {
     for (const LinesAhead::Line& line : ahead.lines) {
+      if (only_apart && !is_apart(line)) continue;
       Value* at = b_.CreateGEP(b_.getInt8Ty(), words_.Address(ctx, line.param, 0), line.distance);
       PrefetchLines(ctx, line.param, at, copies, into_nearest);
     }
     return nullptr;
   };
-  fn_.If(ahead.asks ? b_.CreateAnd(ctx.past_cache, ahead.asks) : ctx.past_cache, [&] {
+  const auto ask_all = [&] {
     if (nearest || !ahead.in_one_piece) {
       ask(nearest);
     } else if (llvm::isa<llvm::ConstantInt>(ahead.in_one_piece)) {
@@ -96,6 +103,19 @@ void PrefetchEmitter::PrefetchAhead(const LoopContext& ctx, const LinesAhead& ah
     } else {
       fn_.IfElse(ahead.in_one_piece, [&] { return ask(true); }, [&] { return ask(false); });
     }
+  };
+  if (!ahead.asks || absl::c_none_of(ahead.lines, is_apart)) {
+    fn_.If(ahead.asks ? b_.CreateAnd(ctx.past_cache, ahead.asks) : ctx.past_cache, ask_all);
+    return;
+  }
+  fn_.If(ctx.past_cache, [&] {
+    fn_.IfElse(
+        ahead.asks,
+        [&]() -> Value* {
+          ask_all();
+          return nullptr;
+        },
+        [&] { return ask(/*into_nearest=*/false, /*only_apart=*/true); });
   });
 }
 

@@ -48,6 +48,8 @@ class PrefetchEmitter {
   void PrefetchRows(const LoopContext& ctx, const std::vector<Value*>& rows_ahead, int copies);
 
  private:
+  // Returns whether the elements lie apart and the machine's own prefetchers do not keep up with them.
+  bool AsksAlways(int param) const { return plan_.features.avx512 && plan_.LinesApart(param) > 1; }
   // In bytes.
   Value* DistanceAhead(int param, int row, Value* rows);
   // Prefetches the lines from `at` on that this many copies of a vector read.

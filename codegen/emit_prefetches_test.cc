@@ -41,6 +41,27 @@ TEST(PrefetchEmitterTest, LinesAreAskedForOnlyBesideStoresPastTheCache) {
   EXPECT_EQ(e.CountIntrinsic(llvm::Intrinsic::prefetch), 4);
 }
 
+TEST(PrefetchEmitterTest, LinesOfElementsApartAreAskedForOnAnyMachine) {
+  EmitterFixture e(R"(kernel parallel=1 reduction=0 vector=0 sequential=0
+param float32 r [two] alias=-1
+param float32 r [unit] alias=-1
+param float32 w [unit] alias=-1
+%0 = load.p0 float32
+%1 = load.p1 float32
+%2 = add float32 %0 %1
+%3 = store.p2 float32 %2
+outer 0 1 2 3
+)");
+  const LinesAhead ahead = e.parts.prefetches.FindLinesAhead();
+  ASSERT_EQ(ahead.lines.size(), 2u);
+  LoopContext ctx = e.parts.loops.AtIndex(e.ctx, e.fn.begin());
+  ctx.past_cache = e.words.passes_cache(2);
+  e.parts.prefetches.PrefetchAhead(ctx, ahead, {0, 1, 2, 3}, 2);
+  EXPECT_TRUE(e.Finish());
+  // Two vectors lie in four lines and in two. Where the machine wants prefetches: all six; where not: the four.
+  EXPECT_EQ(e.CountIntrinsic(llvm::Intrinsic::prefetch), 10);
+}
+
 TEST(PrefetchEmitterTest, LaterRowsAreThoseOfReadParams) {
   EmitterFixture e(kTestRowMax);
   const std::vector<llvm::Value*> ahead = e.parts.prefetches.FindRowsAhead(e.ctx, nullptr);

@@ -165,7 +165,12 @@ InstrCost Schedule::CostOf(const std::vector<int>& instrs) const {
     if ((in.op == KernelOp::kLoad || in.op == KernelOp::kStore)) {
       const StrideClass along = loop_dim >= 0 ? LoopClass(in.param) : StrideClass::kZero;
       const bool by_lanes = in.has_offset || along == StrideClass::kAny;
-      c = by_lanes ? 4 * lanes : IsApart(along) ? 4 * static_cast<int>(ElementsApart(along)) : in.has_guard ? 4 : 1;
+      const bool in_one_permutation = features.avx512 && in.op == KernelOp::kLoad && along == StrideClass::kTwo;
+      c = by_lanes             ? 4 * lanes
+          : in_one_permutation ? 3
+          : IsApart(along)     ? 4 * static_cast<int>(ElementsApart(along))
+          : in.has_guard       ? 4
+                               : 1;
     }
     cost.all += c * parts;
     for (int o : in.operands) path[i] = std::max(path[i], path[o]);
