@@ -16,6 +16,7 @@
 #include "smelt/core/op/branch.h"
 #include "smelt/core/op/ops.h"
 #include "smelt/core/op/read_numbers.h"
+#include "smelt/core/op/storage_of.h"
 #include "smelt/core/op/traits.h"
 #include "smelt/core/tensor/element_order.h"
 #include "smelt/fuser/lower_group.h"
@@ -329,9 +330,9 @@ bool PlanBuilder::EndsInLoop(NodeId n, ValueId initial, const PlanLocation& at, 
       destinations_.IsAwaited(at.slot)) {
     return false;
   }
-  if (lives_.Root(initial) != initial || lives_.LastUse(initial) > lives_.Begin(n)) return false;
+  if (StorageOf(g_, initial) != initial || lives_.LastUse(initial) > lives_.Begin(n)) return false;
   int uses = 0;
-  for (ValueId v : g_.node(n).inputs) uses += lives_.Root(v) == initial;
+  for (ValueId v : g_.node(n).inputs) uses += StorageOf(g_, v) == initial;
   for (const PlanLocation& l : places) {
     if (l.slot == at.slot) return false;
   }
@@ -345,7 +346,7 @@ bool PlanBuilder::ReplacesCarried(BlockId body, ValueId param, const std::vector
   for (ValueId v : chain) {
     if (g_.node(g_.value(v).def).parent != body) return false;
   }
-  if (g_.IsParam(def) || lives_.Root(owner) != owner || !g_.node(def).blocks.empty() || !regions_.CanPlace(owner) ||
+  if (g_.IsParam(def) || StorageOf(g_, owner) != owner || !g_.node(def).blocks.empty() || !regions_.CanPlace(owner) ||
       destinations_.Has(owner) || regions_.OutlivesRewrite(chain)) {
     return false;
   }

@@ -6,6 +6,7 @@
 
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/ops.h"
+#include "smelt/core/op/storage_of.h"
 #include "smelt/core/tensor/dtype.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/fuser/lower_group.h"
@@ -74,7 +75,7 @@ void PlanDestinations::PlaceMutation(const MutatedMemory& m) {
   }
   // A whole new value, or one in another shape, is computed into the argument if nothing needs the old contents by
   // then.
-  const ValueId owner = lives_.Root(root);
+  const ValueId owner = StorageOf(g_, root);
   if (!(is_state && slots_.SharedStorage(slots_.StorageOf(m.memory))) && IsWrittenThroughViews(root, initial, home)) {
     in_place_chain_.insert(chain.begin(), chain.end());
     return;
@@ -100,20 +101,20 @@ void PlanDestinations::PlaceFresh(int key, GraphOutputIndex contents) {
   const ValueId f = g_.outputs()[contents.value()];
   // Complex numbers are the view of their parts, so a node that writes the parts writes the result.
   ValueId whole = f;
-  while (!g_.IsParam(g_.value(whole).def) && g_.node(g_.value(whole).def).op == op::kSmeltView) {
-    const ValueId base = g_.node(g_.value(whole).def).inputs[0];
+  for (NodeId view = ViewNodeOf(g_, whole); view.valid(); view = ViewNodeOf(g_, whole)) {
+    const ValueId base = g_.node(view).inputs[0];
     if (regions_.ShowsAPart(whole, base)) break;
     whole = base;
   }
   std::vector<ValueId> chain = regions_.ChainOf(whole);
-  ValueId owner = lives_.Root(chain.back());
+  ValueId owner = StorageOf(g_, chain.back());
   bool copied = false;
   // A write whose base is read later, or is an argument that keeps its contents, is made on a copy, which lies in the
   // result from then on.
   for (size_t i = 0; i + 1 < chain.size(); ++i) {
     const NodeId write = g_.value(chain[i]).def;
     if (g_.node(write).parent != g_.top()) break;
-    const ValueId base = lives_.Root(chain[i + 1]);
+    const ValueId base = StorageOf(g_, chain[i + 1]);
     const bool is_argument = g_.IsParam(g_.value(base).def);
     if (is_argument ? in_place_chain_.contains(chain[i]) : lives_.LastUse(base) <= lives_.Begin(write)) continue;
     owner = chain[i];
@@ -138,9 +139,9 @@ void PlanDestinations::PlaceFresh(int key, GraphOutputIndex contents) {
 
 // A state that shows a part of its storage is rewritten through a view of all of it.
 bool PlanDestinations::ShowsWholeState(ValueId v, ValueId initial) const {
-  const NodeId def = g_.value(v).def;
-  if (g_.IsParam(def) || g_.node(def).op != op::kSmeltView || g_.node(def).inputs[0] != initial) return false;
-  const SymbolicGeometry shown = RegionGeometry(g_.node(def));
+  const NodeId view = ViewNodeOf(g_, v);
+  if (!view.valid() || g_.node(view).inputs[0] != initial) return false;
+  const SymbolicGeometry shown = RegionGeometry(g_.node(view));
   const Weight& w = g_.weights[g_.input_infos[g_.value(initial).def_index].weight];
   return shown.dtype == w.dtype && shown.offset == Expr(0) && shown.sizes.size() == 1 && shown.strides[0] == Expr(1) &&
          shown.sizes[0] == Expr(g_.weight_storages[w.storage]->bytes() / ItemSize(w.dtype));
@@ -173,19 +174,19 @@ void PlanDestinations::FindRegionsInPlace() {
     const bool only_here =
         std::all_of(chain.begin(), chain.end(), [&](ValueId v) { return g_.value(v).uses.size() == 1; });
     const int copied = lives_.Begin(g_.value(chain.back()).def), written = lives_.Begin(n);
-    if (only_here && lives_.LastUse(lives_.Root(base)) <= written && !regions_.IsReadBetween(base, copied, written)) {
+    if (only_here && lives_.LastUse(StorageOf(g_, base)) <= written && !regions_.IsReadBetween(base, copied, written)) {
       region_of_copy_[chain.back()] = n;
     }
   }
 }
 
 bool PlanDestinations::IsWrittenThroughViews(ValueId contents, ValueId initial, const PlanLocation& home) {
-  const NodeId def = g_.value(contents).def;
-  if (slots_.grouped() || !g_.IsLive(initial) || g_.IsParam(def) || g_.node(def).op != op::kSmeltView) return false;
-  const SymbolicGeometry shown = RegionGeometry(g_.node(def));
+  const NodeId shows = ViewNodeOf(g_, contents);
+  if (slots_.grouped() || !g_.IsLive(initial) || !shows.valid()) return false;
+  const SymbolicGeometry shown = RegionGeometry(g_.node(shows));
   if (!SameLayout(shown, home.geometry) || shown.offset != Expr(0) || home.geometry.offset != Expr(0)) return false;
   std::vector<ValueId> copies, written;
-  for (ValueId at = lives_.Root(contents); at != initial;) {
+  for (ValueId at = StorageOf(g_, contents); at != initial;) {
     const std::vector<ValueId> chain = regions_.ChainOf(at);
     const ValueId copy = chain.back(), view = regions_.ViewThatIsCopied(copy);
     if (chain.size() < 2 || !g_.IsLive(view)) return false;
@@ -193,7 +194,7 @@ bool PlanDestinations::IsWrittenThroughViews(ValueId contents, ValueId initial, 
     const SymbolicGeometry from = RegionGeometry(g_.node(g_.value(view).def));
     if (!SameLayout(from, DefaultLayout(g_, copy)) || from.offset != Expr(0)) return false;
     at = g_.node(g_.value(view).def).inputs[0];
-    if (lives_.LastUse(lives_.Root(at)) > lives_.Begin(g_.value(copy).def)) return false;
+    if (lives_.LastUse(StorageOf(g_, at)) > lives_.Begin(g_.value(copy).def)) return false;
     copies.push_back(copy);
     written.insert(written.end(), chain.begin(), chain.end());
   }
@@ -230,7 +231,7 @@ absl::StatusOr<bool> PlanDestinations::IsInPlace(NodeId n) {
 
 absl::Status PlanDestinations::PlaceRegion(NodeId n, ValueId o, ValueId base) {
   SMELT_ASSIGN_OR_RETURN(PlanLocation from, slots_.Locate(base));
-  const ValueId root = lives_.Root(base);
+  const ValueId root = StorageOf(g_, base);
   // Memory that arguments share is rewritten in place: it has no other place.
   const bool grouped = slots_.grouped() && plan_.slots[from.slot]->kind == fb::SlotKind::ArgStorage;
   if (grouped || (lives_.LastUse(root) <= steps_.position() && Writable(from.slot, o))) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/codegen/index_checks.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/storage_of.h"
 #include "smelt/core/tensor/dtype.h"
 #include "smelt/core/tensor/region.h"
 
@@ -252,7 +253,7 @@ absl::Status PlanEpilogue::CheckIndicesFirst() {
   }
   int known = 0;
   for (const IndexUse& use : FindIndexUses(g_)) {
-    const ValueId root = lives_.Root(use.index);
+    const ValueId root = StorageOf(g_, use.index);
     if (!g_.IsParam(g_.value(root).def) || b_.DependsOnData(use.limit)) continue;
     auto check = std::make_unique<fb::CheckT>();
     check->kind = use.wraps ? fb::CheckKind::WrappedIndexInRange : fb::CheckKind::IndexInRange;

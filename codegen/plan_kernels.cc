@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/storage_of.h"
 #include "smelt/core/op/traits.h"
 #include "smelt/core/tensor/dtype.h"
 #include "smelt/core/tensor/element_order.h"
@@ -196,7 +197,7 @@ bool PlanKernels::TakeOver(ValueId o, const LoweredKernel& k, const std::vector<
     bool fits = true;
     for (size_t x = 0; x < k.params.size() && fits; ++x) {
       if (k.params[x].is_output) continue;
-      const ValueId root = lives_.Root(k.params[x].value);
+      const ValueId root = StorageOf(g_, k.params[x].value);
       const PlanLocation* other = slots_.Find(root);
       if (other == nullptr || other->slot != place->slot) continue;
       fits = k.params[x].value == read.value && !irregular[x] && absl::c_all_of(writes, [&](size_t j) {

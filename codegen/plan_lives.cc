@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "smelt/core/op/ops.h"
+#include "smelt/core/op/storage_of.h"
 
 namespace smelt {
 
@@ -25,17 +26,9 @@ void Lives::Number(BlockId b) {
   }
 }
 
-ValueId Lives::Root(ValueId v) const {
-  while (true) {
-    const NodeId def = g_.value(v).def;
-    if (g_.IsParam(def) || g_.node(def).op != op::kSmeltView) return v;
-    v = g_.node(def).inputs[0];
-  }
-}
-
 // A value that is defined outside a loop and used inside it lives to the loop's end.
 void Lives::Use(ValueId v, int position) {
-  const ValueId r = Root(v);
+  const ValueId r = StorageOf(g_, v);
   if (!g_.value(r).type.IsTensor()) {
     if (g_.value(r).type.kind() != TypeKind::kList) return;
     if (auto elements = GetListElements(g_, r)) {

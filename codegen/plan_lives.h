@@ -1,7 +1,7 @@
 // The positions of a graph's nodes in program order, and the last use of each value.
 //
 //   Lives lives(graph);
-//   if (lives.LastUse(lives.Root(v)) <= lives.Begin(n)) ...   // nothing needs v's memory after n
+//   if (lives.LastUse(StorageOf(graph, v)) <= lives.Begin(n)) ...   // nothing needs v's memory after n
 //
 // Uses count for the value whose memory is used: a view's uses are its base's.
 #ifndef SMELT_CODEGEN_PLAN_LIVES_H_
@@ -26,9 +26,8 @@ class Lives {
   int End(NodeId n) const { return end_.at(n); }
   int BlockEnd(BlockId b) const { return block_end_.at(b); }
 
-  // Returns the owner that `v` is, directly or indirectly, a view of.
-  ValueId Root(ValueId v) const;
-  int LastUse(ValueId root) const;  // 0: never used
+  // `root` is no view. 0: never used.
+  int LastUse(ValueId root) const;
   void SetLastUse(ValueId root, int position) { last_use_[root] = position; }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "smelt/core/op/storage_of.h"
 #include "smelt/core/tensor/dtype.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/fuser/lowered_groups.h"
@@ -19,7 +20,7 @@ bool PlanLowering::ReadsSameIndexOnly(NodeId n, ValueId source, ValueId target) 
   const std::vector<bool> irregular = IrregularParams(lowered->spec);
   for (size_t i = 0; i < lowered->params.size(); ++i) {
     const LoweredKernel::Param& read = lowered->params[i];
-    if (read.is_output || lives_.Root(read.value) != source) continue;
+    if (read.is_output || StorageOf(g_, read.value) != source) continue;
     for (size_t j = 0; j < lowered->params.size(); ++j) {
       const LoweredKernel::Param& write = lowered->params[j];
       if (!write.is_output || write.value != target) continue;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "smelt/core/op/ops.h"
+#include "smelt/core/op/storage_of.h"
 #include "smelt/core/tensor/dtype.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/fuser/lower_group.h"
@@ -48,7 +49,7 @@ std::vector<ValueId> PlanRegions::ChainOf(ValueId v) const {
 
 bool PlanRegions::OutlivesRewrite(const std::vector<ValueId>& chain) const {
   for (size_t i = 1; i < chain.size(); ++i) {
-    if (lives_.LastUse(lives_.Root(chain[i])) > lives_.Begin(g_.value(chain[i - 1]).def)) return true;
+    if (lives_.LastUse(StorageOf(g_, chain[i])) > lives_.Begin(g_.value(chain[i - 1]).def)) return true;
   }
   return false;
 }
@@ -85,8 +86,7 @@ ValueId PlanRegions::ViewThatIsCopied(ValueId v) const {
   const NodeId def = g_.value(v).def;
   if (g_.IsParam(def) || g_.node(def).op != op::kSmeltMaterialize || g_.node(def).parent != g_.top()) return ValueId();
   const ValueId view = g_.node(def).inputs[0];
-  const NodeId shows = g_.value(view).def;
-  return g_.IsParam(shows) || g_.node(shows).op != op::kSmeltView ? ValueId() : view;
+  return ViewNodeOf(g_, view).valid() ? view : ValueId();
 }
 
 bool PlanRegions::IsIndexedWrite(ValueId v) const {

@@ -12,6 +12,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/ops.h"
 #include "smelt/core/op/read_numbers.h"
+#include "smelt/core/op/storage_of.h"
 #include "smelt/core/tensor/dtype.h"
 #include "smelt/fuser/lower_group.h"
 
@@ -156,8 +157,7 @@ void PlanSlots::Pack() {
 }
 
 SymbolicGeometry PlanSlots::LayoutOf(ValueId v) {
-  const NodeId def = g_.value(v).def;
-  if (!g_.IsParam(def) && g_.node(def).op == op::kSmeltView) return RegionGeometry(g_.node(def));
+  if (const NodeId view = ViewNodeOf(g_, v); view.valid()) return RegionGeometry(g_.node(view));
   if (auto it = locations_.find(v); it != locations_.end()) return it->second.geometry;
   const ValueId base = regions_.BaseOf(v);
   if (g_.IsLive(base)) return LayoutOf(base);
@@ -167,7 +167,7 @@ SymbolicGeometry PlanSlots::LayoutOf(ValueId v) {
 absl::StatusOr<PlanLocation> PlanSlots::Locate(ValueId v) {
   if (auto it = locations_.find(v); it != locations_.end()) return it->second;
   const NodeId def = g_.value(v).def;
-  if (!g_.IsParam(def) && g_.node(def).op == op::kSmeltView) {
+  if (ViewNodeOf(g_, v).valid()) {
     SMELT_ASSIGN_OR_RETURN(PlanLocation l, Locate(g_.node(def).inputs[0]));
     l.geometry = RegionGeometry(g_.node(def));
     if (const Attribute* home = g_.node(def).FindAttribute("argument")) {

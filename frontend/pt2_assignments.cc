@@ -8,38 +8,13 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/types/span.h"
-#include "smelt/core/op/effects.h"
+#include "smelt/core/op/storage_of.h"
 #include "smelt/frontend/pt2_memory.h"
 
 namespace smelt {
 namespace pt2_internal {
 
 namespace {
-
-// Returns the value that v is, or is a view of: a result, or a parameter of the graph. Invalid if that is not known.
-ValueId OwnerOfMemory(const Graph& g, ValueId v) {
-  for (;;) {
-    const Memory memory = MemoryOf(g, v);
-    if (memory.kind == Memory::kUnknown) return ValueId();
-    if (memory.kind == Memory::kOwn) return v;
-    v = memory.operand;
-  }
-}
-
-// Returns whether v is the tensor `buffer` itself, as the result of an in-place operator is.
-bool IsTensor(const Graph& g, ValueId v, ValueId buffer) {
-  while (v != buffer) {
-    const NodeId def = g.value(v).def;
-    if (g.IsParam(def)) return false;
-    const OpEffects effects = NodeEffects(g, def);
-    if (effects.kind != EffectKind::kGeneric) return false;
-    const ResultEffects& r = effects.result(g.value(v).def_index);
-    if (r.unknown || r.view != 0 || (r.element | r.element_view) != 0 || r.self == 0 || (r.self & (r.self - 1)) != 0)
-      return false;
-    v = g.node(def).inputs[__builtin_ctzll(r.self)];
-  }
-  return true;
-}
 
 bool IsUserInput(const Graph& g, ValueId v) {
   for (size_t i = 0; i < g.inputs().size(); ++i) {
@@ -93,7 +68,7 @@ enum class Becomes {
 // not known. From a part of new memory the buffer takes the contents if nothing sees either memory: it keeps its
 // layout, which the compiled plans expect, and the rest of that memory is not kept.
 Becomes HowItBecomes(const Graph& g, ValueId buffer, ValueId value, ValueId owner, absl::Span<const ValueId> others) {
-  if (IsTensor(g, value, buffer)) return Becomes::kContents;  // self.step += 1
+  if (SameTensor(g, value) == buffer) return Becomes::kContents;  // self.step += 1
   const TensorType *to = SizedType(g, buffer), *from = SizedType(g, value);
   if (to == nullptr || from == nullptr) return Becomes::kCopy;
   if (!HaveTheSameSizes(*to, *from)) return Becomes::kTensor;
@@ -161,7 +136,7 @@ void Pt2Assignments::Open() {
     others.erase(others.begin() + static_cast<int64_t>(k));
     const Becomes how = HowItBecomes(g_, buffer, value, owners[k], others);
     if (how == Becomes::kContents) continue;
-    const bool old_is_returned = absl::c_any_of(g_.outputs(), [&](ValueId v) { return IsTensor(g_, v, buffer); });
+    const bool old_is_returned = absl::c_any_of(g_.outputs(), [&](ValueId v) { return SameTensor(g_, v) == buffer; });
     opened.push_back(
         {n, old_is_returned ? handle(buffer) : ValueId(), handle(how == Becomes::kCopy ? copy(value) : value)});
   }
@@ -170,7 +145,7 @@ void Pt2Assignments::Open() {
     // If the model returns the buffer, it returns the tensor that the buffer was.
     const NodeId end = g_.block(g_.top()).return_node;
     for (uint32_t k = 0; k < g_.node(end).inputs.size(); ++k) {
-      if (IsTensor(g_, g_.node(end).inputs[k], buffer)) g_.SetInput(end, k, old);
+      if (SameTensor(g_, g_.node(end).inputs[k]) == buffer) g_.SetInput(end, k, old);
     }
     const NodeId set = g_.InsertBefore(n, OpName::Get("aten::set_.source_Tensor"), {buffer, now}, {g_.value(now).type});
     g_.SetSource(set, g_.node(n).source);

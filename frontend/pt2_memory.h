@@ -7,11 +7,10 @@
 namespace smelt {
 namespace pt2_internal {
 
-struct Memory {
-  enum Kind { kUnknown, kOwn, kOperands } kind = kUnknown;
-  ValueId operand = {};  // with kOperands: the one that the value is, or is a view of
-};
-Memory MemoryOf(const Graph& g, ValueId v);
+// Returns the value that `v` is, or is a view of: a result in memory of its own, or a parameter. Invalid if that is not
+// known. This follows core/op/storage_of.h one step further: the results of torch.cond and while_loop have memory of
+// their own, because PyTorch refuses to export a model where they share it with an input.
+ValueId OwnerOfMemory(const Graph& g, ValueId v);
 
 }  // namespace pt2_internal
 }  // namespace smelt

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/infer.h"
-#include "smelt/frontend/pt2_memory.h"
+#include "smelt/core/op/storage_of.h"
 
 namespace smelt {
 namespace pt2_internal {
@@ -196,9 +196,9 @@ absl::Status Pt2Signature::ReturnWhatIsWritten(const absl::flat_hash_map<ValueId
   for (uint32_t k = 0; k < g_.node(end).inputs.size(); ++k) {
     std::vector<ValueId> chain = {g_.node(end).inputs[k]};  // to the value written, if it is a view of one
     while (!written.contains(chain.back()) && !now.contains(chain.back())) {
-      const Memory memory = MemoryOf(g_, chain.back());
-      if (memory.kind != Memory::kOperands) break;
-      chain.push_back(memory.operand);
+      const StorageSource source = StorageStep(g_, chain.back());
+      if (source.kind != StorageSource::kOperand) break;
+      chain.push_back(source.operand);
     }
     if (auto it = written.find(chain.back()); it != written.end()) {
       // An input that is assigned to a buffer is still itself.

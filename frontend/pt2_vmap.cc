@@ -193,14 +193,10 @@ absl::Status Pt2Vmap::ReadJoin(const Json& node, int64_t examples,
                              scope);
   }
   // Eager joins by a view where an example's result is one: a copy would not share the memory.
-  for (ValueId owner : it->second) {
-    Memory memory = MemoryOf(p_.g, owner);
-    while (memory.kind == Memory::kOperands) {
-      owner = memory.operand;
-      memory = MemoryOf(p_.g, owner);
-    }
-    const NodeId def = p_.g.value(owner).def;
-    if (memory.kind == Memory::kUnknown || p_.g.IsParam(def) || p_.g.node(def).parent != p_.g.node(marker).parent ||
+  for (ValueId result : it->second) {
+    const ValueId owner = OwnerOfMemory(p_.g, result);
+    const NodeId def = owner.valid() ? p_.g.value(owner).def : NodeId();
+    if (!owner.valid() || p_.g.IsParam(def) || p_.g.node(def).parent != p_.g.node(marker).parent ||
         !p_.g.IsBefore(marker, def) || !joined.insert(owner).second) {
       return absl::UnimplementedError("vmap: a result that is a view of other memory");
     }

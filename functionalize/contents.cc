@@ -14,6 +14,7 @@
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/ops.h"
 #include "smelt/core/op/schema.h"
+#include "smelt/core/op/storage_of.h"
 #include "smelt/core/tensor/element_order.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/core/tensor/view_rules.h"
@@ -142,11 +143,11 @@ absl::StatusOr<ValueId> BroadcastContents(ProgramWalk& walk, NodeId anchor, Valu
     }
   }
   // A view counts from the storage's beginning, not from the view it is of.
-  const NodeId def = walk.g.value(v).def;
-  if (walk.g.IsParam(def) || walk.g.node(def).op != op::kSmeltView) return walk.regions.View(anchor, v, g);
-  g.offset = std::get<Expr>(*walk.g.node(def).FindAttribute("offset"));
-  const Attribute* home = walk.g.node(def).FindAttribute("argument");
-  return walk.regions.View(anchor, walk.g.node(def).inputs[0], g,
+  const NodeId shown = ViewNodeOf(walk.g, v);
+  if (!shown.valid()) return walk.regions.View(anchor, v, g);
+  g.offset = std::get<Expr>(*walk.g.node(shown).FindAttribute("offset"));
+  const Attribute* home = walk.g.node(shown).FindAttribute("argument");
+  return walk.regions.View(anchor, walk.g.node(shown).inputs[0], g,
                            home != nullptr ? static_cast<int>(std::get<int64_t>(*home)) : -1);
 }
 

@@ -16,6 +16,7 @@
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/ops.h"
 #include "smelt/core/op/schema.h"
+#include "smelt/core/op/storage_of.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/functionalize/contents.h"
 #include "smelt/functionalize/functional_counterpart.h"
@@ -56,12 +57,8 @@ absl::Status CheckResults(const ProgramWalk& walk, NodeId n) {
   return absl::OkStatus();
 }
 
-bool IsMutableNode(const ProgramWalk& walk, NodeId n) {
-  const FunctionSchema* schema = FindSchema(walk.g.node(n).op);
-  return schema != nullptr && schema->IsMutable();
-}
-
-// Collects the outer memories that a body may write, by following views back from written operands.
+// Collects the outer memories that a body may write: those of the nearest known tensors in whose storage a written
+// operand lies. Results of the body's own branches and loops are not followed; ProcessLoop refuses such writes.
 void CollectWritten(ProgramWalk& walk, BlockId b, absl::flat_hash_set<MemoryId>& out) {
   for (NodeId n : walk.g.Nodes(b)) {
     for (BlockId inner : walk.g.node(n).blocks) CollectWritten(walk, inner, out);
@@ -70,34 +67,14 @@ void CollectWritten(ProgramWalk& walk, BlockId b, absl::flat_hash_set<MemoryId>&
     for (size_t i = 0; i < schema->arguments.size() && i < walk.g.node(n).inputs.size(); ++i) {
       if (!IsWritten(schema->arguments[i])) continue;
       ValueId v = walk.g.node(n).inputs[i];
-      // Up through views and in-place results to something defined outside.
       while (!walk.tensor_of.contains(v)) {
-        const NodeId def = walk.g.value(v).def;
-        if (walk.g.IsParam(def) || walk.g.node(def).inputs.empty()) break;
-        const std::string& name = walk.g.node(def).op.name();
-        if (name == op::kPrimListUnpack || IsViewOp(walk.g.node(def).op) || IsMutableNode(walk, def)) {
-          v = walk.g.node(def).inputs[0];
-        } else {
-          break;
-        }
+        const StorageSource source = StorageStep(walk.g, v);
+        if (source.kind != StorageSource::kOperand) break;
+        v = source.operand;
       }
       if (const TensorId* t = walk.tensor_of.Find(v)) out.insert(walk.tensors[*t].memory);
     }
   }
-}
-
-// Returns the tensor that in-place operators returned as `v`.
-ValueId WrittenSelf(const ProgramWalk& walk, ValueId v) {
-  while (walk.g.value(v).type.IsTensor()) {
-    const Node& def = walk.g.node(walk.g.value(v).def);
-    const FunctionSchema* schema = def.inputs.empty() ? nullptr : FindSchema(def.op);
-    if (schema == nullptr || !schema->IsMutable() || !absl::EndsWith(def.op.name(), "_") ||
-        !IsWritten(schema->arguments[0]) || schema->returns.size() != 1 || def.op.name() == op::kSetInPlace) {
-      break;
-    }
-    v = def.inputs[0];
-  }
-  return v;
 }
 
 }  // namespace
@@ -242,7 +219,7 @@ absl::Status ProcessLoop(ProgramWalk& walk, NodeId n) {
   const int first_result = is_while ? 0 : 1;
   for (int i = num_carried - 1; i >= 0 && !is_while; --i) {
     const ValueId param = walk.g.params(body)[first_param + i];
-    if (WrittenSelf(walk, walk.g.results(body)[first_result + i]) != param) continue;
+    if (SameTensor(walk.g, walk.g.results(body)[first_result + i]) != param) continue;
     const ValueId init = walk.g.node(n).inputs[first_input + i];
     walk.g.ReplaceAllUses(param, init);
     walk.g.ReplaceAllUses(walk.g.node(n).outputs[i], init);

@@ -17,6 +17,7 @@
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/ops.h"
 #include "smelt/core/op/schema.h"
+#include "smelt/core/op/storage_of.h"
 #include "smelt/core/op/traits.h"
 #include "smelt/functionalize/composite_opener.h"
 #include "smelt/functionalize/data_sizes.h"
@@ -236,25 +237,14 @@ bool CompositeOpener::MayBeOfArgument(ValueId v) {
       break;
     }
     passed.push_back(v);
+    const StorageSource source = StorageStep(g_, v);
+    if (source.kind == StorageSource::kOperand && g_.value(source.operand).type.kind() != TypeKind::kList) {
+      v = source.operand;
+      continue;
+    }
     const NodeId def = g_.value(v).def;
-    if (g_.IsParam(def)) {
-      answer = IsUserInput(v) || IsAssigned(v) || g_.node(def).parent != g_.top();
-      continue;
-    }
-    const OpEffects effects = NodeEffects(g_, def);
-    if (effects.kind != EffectKind::kGeneric || effects.geometry_from >= 0 || effects.storage_unknown) {
-      answer = effects.kind != EffectKind::kConstant;
-      continue;
-    }
-    const ResultEffects& r = effects.result(g_.value(v).def_index);
-    const uint64_t from = r.self | r.view;
-    if (r.unknown || (r.element | r.element_view) != 0 || (from & (from - 1)) != 0) {
-      answer = true;
-    } else if (from == 0) {
-      answer = false;
-    } else {
-      v = In(def, __builtin_ctzll(from));
-    }
+    answer = source.kind != StorageSource::kOwn ||
+             (g_.IsParam(def) && (IsUserInput(v) || IsAssigned(v) || g_.node(def).parent != g_.top()));
   }
   for (ValueId p : passed) may_be_of_argument_[p] = *answer;
   return *answer;

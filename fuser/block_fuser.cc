@@ -10,6 +10,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/ops.h"
+#include "smelt/core/op/storage_of.h"
 #include "smelt/fuser/emit_groups.h"
 #include "smelt/fuser/join_groups.h"
 #include "smelt/fuser/join_siblings.h"
@@ -52,17 +53,17 @@ absl::Status Visit(BlockGroups& block, int i) {
     Label l = label;
     bool simple = true;
     while (simple) {
-      const NodeId def = block.graph.value(at).def;
-      if (block.graph.IsParam(def) || block.graph.node(def).op != op::kSmeltView) break;
+      const NodeId view = ViewNodeOf(block.graph, at);
+      if (!view.valid()) break;
       Label next;
-      simple = ThroughView(block.graph, def, l, &next);
+      simple = ThroughView(block.graph, view, l, &next);
       if (simple) {
-        at = block.graph.node(def).inputs[0];
+        at = block.graph.node(view).inputs[0];
         l = std::move(next);
       }
     }
     if (simple) here.insert(v);
-    const int p = block.DefPlace(block.Root(at));
+    const int p = block.DefPlace(StorageOf(block.graph, at));
     if (p < 0 || block.group_of[p] < 0) continue;
     if (!simple) {
       block.Explain(p, i, "it is read through a view that slices or reshapes it");
@@ -72,7 +73,7 @@ absl::Status Visit(BlockGroups& block, int i) {
   }
   block.ForOperands(i, [&](ValueId v) {
     if (!block.IsTensor(v) || here.contains(v) || (IsRegionOp(block.N(i)) && v == block.N(i).inputs[0])) return;
-    const int p = block.DefPlace(block.Root(v));
+    const int p = block.DefPlace(StorageOf(block.graph, v));
     if (p < 0 || block.group_of[p] < 0 || GetOpInfo(block.N(p).op).kind == OpKind::kReduction) return;
     // Only one part of the list is read at each point.
     const std::optional<int64_t> part = Product(*block.T(v).sizes).Constant();
@@ -83,7 +84,7 @@ absl::Status Visit(BlockGroups& block, int i) {
   if (!shape->joins) return absl::OkStatus();
   // The value of a region comes before the value under it: it reads that, and would stand between.
   if (block.N(i).op == op::kSmeltOverlay) {
-    if (const int p = block.DefPlace(block.Root(block.N(i).inputs[1])); p >= 0 && block.group_of[p] >= 0)
+    if (const int p = block.DefPlace(StorageOf(block.graph, block.N(i).inputs[1])); p >= 0 && block.group_of[p] >= 0)
       PullGroup(block, block.group_of[p]);
   }
   // A region written after others of the same fresh memory may share their loop.

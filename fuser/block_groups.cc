@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/op/cost.h"
 #include "smelt/core/op/ops.h"
+#include "smelt/core/op/storage_of.h"
 #include "smelt/fuser/fused_nodes.h"
 
 namespace smelt {
@@ -18,7 +19,7 @@ BlockGroups::BlockGroups(Graph& g, BlockId b, const FuseOptions& options, Fusion
   number_ = places.Add(graph, nodes);
   group_of.assign(nodes.size(), -1);
   for (int i = 0; i < static_cast<int>(nodes.size()); ++i) {
-    if (IsRegionOp(N(i))) writers[Root(N(i).inputs[0])].push_back(i);
+    if (IsRegionOp(N(i))) writers[StorageOf(graph, N(i).inputs[0])].push_back(i);
   }
   read_at_ = NumbersOfData(graph, nodes);
 }
@@ -30,14 +31,6 @@ int BlockGroups::PlaceOf(NodeId n) const {
     if (!parent.valid() || parent == id) return INT_MIN;
     n = graph.block(parent).owner;
     if (!n.valid()) return INT_MIN;
-  }
-}
-
-ValueId BlockGroups::Root(ValueId v) const {
-  while (true) {
-    const NodeId def = graph.value(v).def;
-    if (graph.IsParam(def) || graph.node(def).op != op::kSmeltView) return v;
-    v = graph.node(def).inputs[0];
   }
 }
 

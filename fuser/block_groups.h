@@ -66,8 +66,6 @@ struct BlockGroups {
   // Returns the position in this block of the node, or of the node of this block that it is inside of; INT_MIN: it is
   // elsewhere.
   int PlaceOf(NodeId n) const;
-  // Returns the value whose memory a view shows.
-  ValueId Root(ValueId v) const;
   int DefPlace(ValueId v) const;
   int At(int i) const { return group_of[i] >= 0 ? groups[group_of[i]].at : i; }
   // Returns the earliest position at which a value is available, given the places of groups.

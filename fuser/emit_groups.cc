@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/ops.h"
+#include "smelt/core/op/storage_of.h"
 #include "smelt/fuser/fused_nodes.h"
 #include "smelt/fuser/gather_group.h"
 #include "smelt/fuser/lower_group.h"
@@ -58,7 +59,7 @@ ValueId Inner(const BlockGroups& block, Copier& c, ValueId v) {
     const Attribute* value = node.op == op::kPrimConstant ? node.FindAttribute("value") : nullptr;
     const bool tensor = value != nullptr && std::holds_alternative<Tensor>(*value);
     // This handles a value that is made inside; a view of an operand is an operand itself.
-    auto base = c.inner.find(block.Root(v));
+    auto base = c.inner.find(StorageOf(block.graph, v));
     const bool internal_view =
         node.op == op::kSmeltView && base != c.inner.end() && !c.sub.IsParam(c.sub.value(base->second).def);
     bool copy = (node.op == op::kPrimConstant && !tensor) || node.op == op::kPrimListConstruct ||
@@ -279,7 +280,7 @@ absl::StatusOr<Emitted> EmitGroup(BlockGroups& block, int k, bool may_wait) {
     const ValueId base = block.N(m).inputs[0];
     if (members.contains(block.graph.value(base).def)) continue;
     // A view of a member's result is not an operand.
-    if (members.contains(block.graph.value(block.Root(base)).def)) {
+    if (members.contains(block.graph.value(StorageOf(block.graph, base)).def)) {
       ReportSplit(block, k, k, "what it writes to is a view of a value made in it");
       return Emitted::kApart;
     }

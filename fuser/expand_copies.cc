@@ -14,6 +14,7 @@
 #include "smelt/core/op/emit.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/ops.h"
+#include "smelt/core/op/storage_of.h"
 #include "smelt/fuser/lower_group.h"
 
 namespace smelt {
@@ -35,8 +36,7 @@ bool IsReadByKernels(const Graph& g, ValueId v, BlockId block) {
 // Compares values of `n`'s block; values of other blocks come first.
 bool MadeBefore(const Graph& g, NodeId n, ValueId a, ValueId b) {
   auto place = [&](ValueId v) {
-    NodeId def = g.value(v).def;
-    while (!g.IsParam(def) && g.node(def).op == op::kSmeltView) def = g.value(g.node(def).inputs[0]).def;
+    const NodeId def = g.value(StorageOf(g, v)).def;
     return g.IsParam(def) || g.node(def).parent != g.node(n).parent ? NodeId() : def;
   };
   const NodeId pa = place(a), pb = place(b);
@@ -152,8 +152,7 @@ absl::StatusOr<ExpansionStep> ExpandCat(Expansion& edit, NodeId n) {
   if (parts.size() == 1 && !stack) {
     // The result must not be a view or an argument: views of it count from its own beginning.
     const ValueId only = edit.Cast(n, parts[0].value, *out.dtype);
-    const NodeId def = g.value(only).def;
-    const bool owner = !g.IsParam(def) && g.node(def).op != op::kSmeltView;
+    const bool owner = !g.IsParam(g.value(only).def) && StorageOf(g, only) == only;
     edit.ReplaceWith(n, owner ? edit.Materialize(n, only, *out.strides) : edit.Copied(n, only, *out.strides));
     return ExpansionStep::kChanged;
   }

@@ -11,6 +11,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/ops.h"
+#include "smelt/core/op/storage_of.h"
 #include "smelt/fuser/lower_group.h"
 
 namespace smelt {
@@ -18,11 +19,11 @@ namespace smelt {
 absl::StatusOr<ExpansionStep> ShortenView(Expansion& edit, NodeId n) {
   Graph& g = edit.graph();
   const ValueId base = g.node(n).inputs[0];
-  const NodeId def = g.value(base).def;
-  if (g.IsParam(def) || g.node(def).op != op::kSmeltView) return ExpansionStep::kKeep;
+  const NodeId inner = ViewNodeOf(g, base);
+  if (!inner.valid()) return ExpansionStep::kKeep;
   // Its home remains the argument that the inner view names, if it names one.
-  if (g.node(def).FindAttribute("argument") != nullptr) return ExpansionStep::kKeep;
-  g.SetInput(n, 0, g.node(def).inputs[0]);
+  if (g.node(inner).FindAttribute("argument") != nullptr) return ExpansionStep::kKeep;
+  g.SetInput(n, 0, g.node(inner).inputs[0]);
   return ExpansionStep::kChanged;
 }
 
@@ -37,10 +38,9 @@ void LookThroughCopy(Expansion& edit, NodeId n) {
   const SymbolicGeometry from = edit.GeometryOf(source);
   if (from.dtype != *t.dtype || from.sizes != *t.sizes) return;
   ValueId root = source;
-  const NodeId source_def = g.value(source).def;
-  if (!g.IsParam(source_def) && g.node(source_def).op == op::kSmeltView) {
-    if (g.node(source_def).FindAttribute("argument") != nullptr) return;
-    root = g.node(source_def).inputs[0];
+  if (const NodeId view = ViewNodeOf(g, source); view.valid()) {
+    if (g.node(view).FindAttribute("argument") != nullptr) return;
+    root = g.node(view).inputs[0];
   }
   // The caller sees a result's strides, and a view's base has those of its storage.
   for (const Use& u : g.value(edit.Out(n)).uses) {

@@ -7,6 +7,7 @@
 
 #include "smelt/core/op/emit.h"
 #include "smelt/core/op/ops.h"
+#include "smelt/core/op/storage_of.h"
 #include "smelt/fuser/lower_group.h"
 
 namespace smelt {
@@ -41,14 +42,13 @@ SymbolicGeometry Expansion::GeometryOf(ValueId v) const {
 
 NodeId Expansion::InsertView(NodeId anchor, ValueId base, const SymbolicGeometry& geometry) {
   // A view counts from the beginning of the storage, or of the argument that it names, not from the view that it is of.
-  const NodeId def = g_.value(base).def;
-  const bool shortened = !g_.IsParam(def) && g_.node(def).op == op::kSmeltView;
-  if (shortened) base = g_.node(def).inputs[0];
+  const NodeId outer = ViewNodeOf(g_, base);
+  if (outer.valid()) base = g_.node(outer).inputs[0];
   const NodeId view = InsertRegionNode(anchor, op::kSmeltView, {base},
                                        Type::Tensor(geometry.dtype, geometry.sizes, geometry.strides), geometry);
-  if (shortened) {
+  if (outer.valid()) {
     // Copied, because setting an attribute may move others.
-    if (const Attribute* home = g_.node(def).FindAttribute("argument"))
+    if (const Attribute* home = g_.node(outer).FindAttribute("argument"))
       g_.SetAttribute(view, "argument", Attribute(*home));
   }
   return view;
@@ -110,8 +110,7 @@ ValueId Expansion::Copied(NodeId anchor, ValueId v, const std::vector<Expr>& str
 }
 
 ValueId Expansion::Whole(NodeId anchor, ValueId v, const std::vector<Expr>& strides) {
-  const NodeId def = g_.value(v).def;
-  if (g_.IsParam(def) || g_.node(def).op != op::kSmeltView) return Materialize(anchor, v, strides);
+  if (!ViewNodeOf(g_, v).valid()) return Materialize(anchor, v, strides);
   return Copied(anchor, v, strides);
 }
 

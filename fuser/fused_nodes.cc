@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "smelt/core/op/ops.h"
+#include "smelt/core/op/storage_of.h"
 #include "smelt/core/op/traits.h"
 #include "smelt/fuser/lower_group.h"
 
@@ -17,8 +17,7 @@ Extent ExtentOf(const Node& n) {
           home != nullptr ? std::get<int64_t>(*home) : -1};
 }
 Extent ExtentOf(const Graph& g, ValueId v) {
-  const NodeId def = g.value(v).def;
-  if (!g.IsParam(def) && g.node(def).op == op::kSmeltView) return ExtentOf(g.node(def));
+  if (const NodeId view = ViewNodeOf(g, v); view.valid()) return ExtentOf(g.node(view));
   const SymbolicGeometry s = DefaultLayout(g, v);
   return {Region::Strided(s.offset, s.sizes, s.strides, ItemSize(s.dtype)), -1};
 }
@@ -61,14 +60,6 @@ absl::flat_hash_map<std::string, int> NumbersOfData(const Graph& g, const std::v
     }
   }
   return known_at;
-}
-
-ValueId RootOf(const Graph& g, ValueId v) {
-  while (true) {
-    const NodeId def = g.value(v).def;
-    if (g.IsParam(def) || g.node(def).op != op::kSmeltView) return v;
-    v = g.node(def).inputs[0];
-  }
 }
 
 }  // namespace smelt

@@ -45,8 +45,6 @@ void ForAttributeExprs(const Node& n, const F& f) {
     }
   }
 }
-// Returns the value whose memory a view shows.
-ValueId RootOf(const Graph& g, ValueId v);
 
 }  // namespace smelt
 

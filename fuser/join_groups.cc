@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/ops.h"
+#include "smelt/core/op/storage_of.h"
 #include "smelt/fuser/fused_nodes.h"
 #include "smelt/fuser/pull_groups.h"
 
@@ -44,7 +45,7 @@ bool EndsInReductions(const BlockGroups& block, std::vector<int> nodes) {
 // Returns the contents that a chain of region writes inside groups a and b starts from.
 ValueId ChainBase(const BlockGroups& block, int w, int a, int b) {
   while (true) {
-    const ValueId base = block.Root(block.N(w).inputs[0]);
+    const ValueId base = StorageOf(block.graph, block.N(w).inputs[0]);
     const int p = block.DefPlace(base);
     if (p < 0 || block.N(p).op != op::kSmeltWriteRegion || (block.group_of[p] != a && block.group_of[p] != b))
       return base;
@@ -58,12 +59,13 @@ bool ReadsWhatAnActionWrites(const BlockGroups& block, const std::vector<int>& m
   for (int w : members) {
     if (!IsAction(block.N(w))) continue;
     // A copy of memory that is no longer read is that memory.
-    ValueId memory = block.Root(block.N(w).inputs[0]);
+    ValueId memory = StorageOf(block.graph, block.N(w).inputs[0]);
     if (const int p = block.DefPlace(memory); p >= 0 && block.N(p).op == op::kSmeltMaterialize)
-      memory = block.Root(block.N(p).inputs[0]);
+      memory = StorageOf(block.graph, block.N(p).inputs[0]);
     for (int m : members) {
       bool reads = false;
-      block.ForOperands(m, [&](ValueId v) { reads = reads || (block.IsTensor(v) && block.Root(v) == memory); });
+      block.ForOperands(
+          m, [&](ValueId v) { reads = reads || (block.IsTensor(v) && StorageOf(block.graph, v) == memory); });
       if (m != w && reads) return true;
     }
   }
@@ -92,7 +94,7 @@ bool CanStand(const BlockGroups& block, int a, int b, int* at, std::string* reas
     if (!ok) break;
     block.ForOperands(m, [&](ValueId v) {
       if (!block.IsTensor(v)) return;
-      auto it = block.writers.find(block.Root(v));
+      auto it = block.writers.find(StorageOf(block.graph, v));
       if (it == block.writers.end()) return;
       for (int w : it->second) {
         if (block.group_of[w] == a || block.group_of[w] == b) continue;
@@ -113,7 +115,7 @@ bool CanStand(const BlockGroups& block, int a, int b, int* at, std::string* reas
     block.ForOperands(m, [&](ValueId v) {
       const int p = block.DefPlace(v);
       if (p >= 0 && (block.group_of[p] == a || block.group_of[p] == b)) return;
-      const ValueId root = block.IsTensor(v) ? block.Root(v) : v;
+      const ValueId root = block.IsTensor(v) ? StorageOf(block.graph, v) : v;
       const int q = block.DefPlace(root);
       const bool is_inside = q >= 0 && (block.group_of[q] == a || block.group_of[q] == b);
       if ((is_inside ? block.PlaceReady(v) : block.Ready(v)) < first) return;
@@ -123,7 +125,7 @@ bool CanStand(const BlockGroups& block, int a, int b, int* at, std::string* reas
     ok = ok && block.SizesReady(block.N(m)) < first;
     if (!ok) break;
     if (IsRegionOp(block.N(m))) {
-      block.ForReaders(block.Root(block.N(m).inputs[0]), [&](int r) {
+      block.ForReaders(StorageOf(block.graph, block.N(m).inputs[0]), [&](int r) {
         if (block.group_of[r] >= 0 && (block.group_of[r] == a || block.group_of[r] == b)) return;
         const int p = block.At(r);
         if (p <= first || p >= last) return;
@@ -153,7 +155,7 @@ bool MemoryAllows(const BlockGroups& block, int a, int b, bool reduces, std::str
     }
   }
   for (int w : writes) {
-    const int p = block.DefPlace(block.Root(block.N(w).inputs[0]));
+    const int p = block.DefPlace(StorageOf(block.graph, block.N(w).inputs[0]));
     if (p < 0 || (block.group_of[p] != a && block.group_of[p] != b) || block.N(p).op == op::kSmeltWriteRegion) continue;
     *reason = "it is the memory that a region is written into";
     return false;
@@ -165,7 +167,7 @@ bool MemoryAllows(const BlockGroups& block, int a, int b, bool reduces, std::str
       const ValueId memory = is_write ? block.N(m).inputs[0] : ValueId();
       block.ForOperands(m, [&](ValueId v) {
         if (!block.IsTensor(v)) return;
-        const ValueId root = block.Root(v);
+        const ValueId root = StorageOf(block.graph, v);
         for (int w : writes) {
           if (root == block.N(w).outputs[0]) {
             // It must be the next link of a chain of disjoint regions, without other readers.
@@ -174,7 +176,7 @@ bool MemoryAllows(const BlockGroups& block, int a, int b, bool reduces, std::str
                 CompareExtents(ExtentOf(block.N(m)), ExtentOf(block.N(w)), block.graph.symbols) == Overlap::kDisjoint;
             ok = ok && link;
           }
-          if (root == block.Root(block.N(w).inputs[0]) && v != memory) {
+          if (root == StorageOf(block.graph, block.N(w).inputs[0]) && v != memory) {
             const Overlap o = CompareExtents(ExtentOf(block.graph, v), ExtentOf(block.N(w)), block.graph.symbols);
             // The elements of a list are chosen by index.
             const bool same = o == Overlap::kSame && WritesEachElementOnce(block.N(w)) && !reduces &&
@@ -209,7 +211,7 @@ bool MemoryAllows(const BlockGroups& block, int a, int b, bool reduces, std::str
   absl::flat_hash_set<ValueId> operands;
   for (int m : members) {
     block.ForOperands(m, [&](ValueId v) {
-      const int p = block.DefPlace(block.IsTensor(v) ? block.Root(v) : v);
+      const int p = block.DefPlace(block.IsTensor(v) ? StorageOf(block.graph, v) : v);
       if (p < 0 || (block.group_of[p] != a && block.group_of[p] != b)) {
         if (p >= 0 && block.N(p).op == op::kPrimConstant) return;
         operands.insert(v);

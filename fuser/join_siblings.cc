@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/storage_of.h"
 #include "smelt/fuser/fused_nodes.h"
 #include "smelt/fuser/join_groups.h"
 #include "smelt/fuser/loop_shapes.h"
@@ -61,7 +62,7 @@ bool JoinSibling(BlockGroups& block, int i, int j) {
     for (int m : block.groups[k].members) {
       for (ValueId v : block.N(m).inputs) {
         if (!block.IsTensor(v)) continue;
-        const int p = block.DefPlace(block.Root(v));
+        const int p = block.DefPlace(StorageOf(block.graph, v));
         if (p >= 0 && (block.group_of[p] == a || block.group_of[p] == b)) continue;
         // Each lies in the order of the loop: a transposed operand would make both run in tiles.
         const std::vector<Expr>& strides = *block.T(v).strides;
@@ -110,7 +111,7 @@ void JoinSiblings(BlockGroups& block) {
       if (!block.IsTensor(v)) continue;
       std::optional<Label> label = SiblingLabel(block, i, v);
       if (!label) continue;
-      const int p = block.DefPlace(block.Root(v));
+      const int p = block.DefPlace(StorageOf(block.graph, v));
       if (p >= 0 && block.group_of[p] == block.group_of[i]) continue;
       auto& known = readers[v];
       bool joined = false;

@@ -14,6 +14,7 @@
 #include "smelt/core/op/cost.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/ops.h"
+#include "smelt/core/op/storage_of.h"
 #include "smelt/fuser/fused_nodes.h"
 #include "smelt/fuser/join_groups.h"
 #include "smelt/fuser/lower_group.h"
@@ -110,7 +111,7 @@ Work RepeatedWork(const BlockGroups& block, int a, int b) {
         }
       }
       block.ForOperands(m, [&](ValueId v) {
-        const int q = block.DefPlace(block.IsTensor(v) ? block.Root(v) : v);
+        const int q = block.DefPlace(block.IsTensor(v) ? StorageOf(block.graph, v) : v);
         if (inside(q) && !not_here.contains(q) && seen.insert(q).second) todo.push_back(q);
       });
     }
@@ -207,7 +208,7 @@ void PullGroup(BlockGroups& block, int k) {
   for (int m : block.groups[k].members) {
     block.ForOperands(m, [&](ValueId v) {
       if (!block.IsTensor(v)) return;
-      auto it = block.writers.find(block.Root(v));
+      auto it = block.writers.find(StorageOf(block.graph, v));
       if (it == block.writers.end()) return;
       for (int w : it->second) {
         const int p = block.At(w);

@@ -4,6 +4,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "smelt/core/op/storage_of.h"
 #include "smelt/core/op/traits.h"
 #include "smelt/fuser/fused_nodes.h"
 
@@ -25,7 +26,8 @@ std::string DefaultReason(const BlockGroups& block, int p, int i, bool fused) {
   if (block.group_of[p] < 0 && MayHaveEpilogue(block.N(p).op))
     return "the producer is a library call; where the two go by the same elements, the kernel is its epilogue";
   if (block.group_of[p] < 0) return "the producer is a library call, a random draw or control flow";
-  if (IsRegionOp(block.N(i)) && block.Root(block.N(i).inputs[0]) == block.Root(block.N(p).outputs[0]))
+  if (IsRegionOp(block.N(i)) &&
+      StorageOf(block.graph, block.N(i).inputs[0]) == StorageOf(block.graph, block.N(p).outputs[0]))
     return "it is the memory that a region is written into";
   if (!block.groups[block.group_of[p]].pullable)
     return "it is read at other indices than it is made, and a reduction or a write is made once";
@@ -40,7 +42,7 @@ void ReportEdges(BlockGroups& block) {
     if (IsTransparent(block.N(i)) || IsAllocation(block.N(i))) continue;
     absl::flat_hash_set<int> seen;
     block.ForOperands(i, [&](ValueId v) {
-      const int p = block.IsTensor(v) ? block.DefPlace(block.Root(v)) : kBefore;
+      const int p = block.IsTensor(v) ? block.DefPlace(StorageOf(block.graph, v)) : kBefore;
       if (p < 0 || IsTransparent(block.N(p)) || !seen.insert(p).second) return;
       const bool fused = block.group_of[p] >= 0 && block.group_of[p] == block.group_of[i];
       auto it = block.reasons.find({p, i});

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/ops.h"
+#include "smelt/core/op/storage_of.h"
 #include "smelt/fuser/kernel_interpreter.h"
 #include "smelt/fuser/lower_group.h"
 
@@ -60,9 +61,9 @@ class Runner {
     out.strides.assign(t->strides().begin(), t->strides().end());
     out.offset = t->offset();
     // Symbolic sizes have symbolic strides: a kernel must not be lowered for these numbers alone.
-    if (!g_.IsParam(g_.value(v).def) && g_.node(g_.value(v).def).op == op::kSmeltView) {
-      out.strides = RegionGeometry(g_.node(g_.value(v).def)).strides;
-      out.offset = RegionGeometry(g_.node(g_.value(v).def)).offset;
+    if (const NodeId view = ViewNodeOf(g_, v); view.valid()) {
+      out.strides = RegionGeometry(g_.node(view)).strides;
+      out.offset = RegionGeometry(g_.node(view)).offset;
     } else if (!options_.symbols.empty()) {
       out.strides = *g_.value(v).type.tensor().strides;
     }

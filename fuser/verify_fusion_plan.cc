@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/ops.h"
+#include "smelt/core/op/storage_of.h"
 #include "smelt/fuser/fused_nodes.h"
 #include "smelt/fuser/gather_group.h"
 #include "smelt/fuser/lower_group.h"
@@ -36,7 +37,7 @@ int CountLateReads(const Graph& g) {
   };
   for (NodeId n : g.AllNodes()) {
     const Node& node = g.node(n);
-    if (IsRegionOp(node)) count += read_behind(read_behind, RootOf(g, node.inputs[0]), n);
+    if (IsRegionOp(node)) count += read_behind(read_behind, StorageOf(g, node.inputs[0]), n);
     if (node.op != op::kSmeltFusionGroup) continue;
     const Attribute* a = node.FindAttribute("Subgraph");
     const auto* sub = a == nullptr ? nullptr : std::get_if<std::shared_ptr<Graph>>(a);
@@ -45,7 +46,7 @@ int CountLateReads(const Graph& g) {
     absl::flat_hash_set<ValueId> taken;
     for (NodeId m : s.Nodes(s.top())) {
       if (!IsRegionOp(s.node(m)) || !s.IsParam(s.value(s.node(m).inputs[0]).def)) continue;
-      const ValueId base = RootOf(g, node.inputs[s.value(s.node(m).inputs[0]).def_index]);
+      const ValueId base = StorageOf(g, node.inputs[s.value(s.node(m).inputs[0]).def_index]);
       if (taken.insert(base).second) count += read_behind(read_behind, base, n);
     }
   }
@@ -133,7 +134,7 @@ absl::Status VerifyFusionPlan(const Graph& g) {
       if (!IsRegionOp(inner)) continue;
       const ValueId base = inner.inputs[0];
       if (s.IsParam(s.value(base).def)) {
-        const ValueId root = RootOf(g, node.inputs[s.value(base).def_index]);
+        const ValueId root = StorageOf(g, node.inputs[s.value(base).def_index]);
         written.insert(root);
         taken[inner.outputs[0]] = root;
       } else if (auto it = taken.find(base); it != taken.end()) {
@@ -144,7 +145,7 @@ absl::Status VerifyFusionPlan(const Graph& g) {
     if (written.empty()) continue;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId v = node.inputs[i];
-      const ValueId root = g.value(v).type.IsTensor() ? RootOf(g, v) : ValueId();
+      const ValueId root = g.value(v).type.IsTensor() ? StorageOf(g, v) : ValueId();
       if (!root.valid() || !written.contains(root)) continue;
       // It must be the base itself, or a read of other elements, or of the very elements that are written.
       for (const Use& u : s.value(s.inputs()[i]).uses) {

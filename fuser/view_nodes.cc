@@ -3,14 +3,15 @@
 #include <cstdint>
 
 #include "smelt/core/op/ops.h"
+#include "smelt/core/op/storage_of.h"
 #include "smelt/fuser/lower_group.h"
 
 namespace smelt {
 
 std::pair<ValueId, SymbolicGeometry> ShownMemory(const Graph& g, ValueId v) {
-  const NodeId def = g.value(v).def;
-  if (g.IsParam(def) || g.node(def).op != op::kSmeltView) return {v, DefaultLayout(g, v)};
-  return {g.node(def).inputs[0], RegionGeometry(g.node(def))};
+  const NodeId view = ViewNodeOf(g, v);
+  if (!view.valid()) return {v, DefaultLayout(g, v)};
+  return {g.node(view).inputs[0], RegionGeometry(g.node(view))};
 }
 
 NodeId InsertView(Graph& g, NodeId anchor, ValueId base, const SymbolicGeometry& shown) {

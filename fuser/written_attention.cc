@@ -17,6 +17,7 @@
 #include "smelt/core/op/emit.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/ops.h"
+#include "smelt/core/op/storage_of.h"
 #include "smelt/core/op/traits.h"
 #include "smelt/fuser/lower_group.h"
 
@@ -76,9 +77,8 @@ class AttentionFinder {
 
   // Returns whether a node writes into the memory of the value, which a read must then not be moved behind.
   bool IsWritten(ValueId v) const {
-    const NodeId def = g_.value(v).def;
-    const bool shows = !g_.IsParam(def) && g_.node(def).op == op::kSmeltView;
-    const ValueId memory = shows ? In(def, 0) : v;
+    const NodeId view = ViewNodeOf(g_, v);
+    const ValueId memory = view.valid() ? In(view, 0) : v;
     for (ValueId seen : {v, memory}) {
       for (const Use& use : g_.value(seen).uses) {
         if (g_.IsReturn(use.user)) continue;
@@ -245,11 +245,11 @@ class AttentionFinder {
   // Returns the keys or values before they were repeated for the heads of queries; invalid if they were not. Repeated
   // ones are a copy of an expanded view [.., heads, times, rows, columns], of which v shows all in fewer dims.
   ValueId Unrepeated(Emit& e, ValueId v, absl::Span<const Expr> leading, bool transposed) const {
-    const NodeId def = g_.value(v).def;
-    if (g_.IsParam(def) || g_.node(def).op != op::kSmeltView || leading.empty()) return ValueId();
-    SymbolicGeometry seen = RegionGeometry(g_.node(def));
+    const NodeId view = ViewNodeOf(g_, v);
+    if (!view.valid() || leading.empty()) return ValueId();
+    SymbolicGeometry seen = RegionGeometry(g_.node(view));
     const size_t rank = seen.sizes.size();
-    const ValueId copy = In(def, 0);
+    const ValueId copy = In(view, 0);
     if (!IsTensor(copy) || g_.IsParam(g_.value(copy).def)) return ValueId();
     if (transposed) {
       std::swap(seen.sizes[rank - 1], seen.sizes[rank - 2]);

@@ -87,7 +87,9 @@ std::optional<bool> IsView(const Graph& g, NodeId n) {
   return reshaped->aliases;
 }
 
-// Tensors that have, or may have, one storage.
+// Tensors that have, or may have, one storage. core/op/storage_of.h follows a value back to where its storage comes from,
+// as it is in this graph. Here the question is who else has it: all names are joined, those after the value too, and an
+// operator that copies for some layouts counts as a view, since the layouts are about to change.
 class Storages {
  public:
   explicit Storages(const Graph& g) {
