@@ -11,8 +11,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "smelt/codegen/cuda_attention.h"
+#include "smelt/codegen/cuda_choice.h"
 #include "smelt/codegen/cuda_library_function.h"
-#include "smelt/codegen/cuda_order_keys.h"
+#include "smelt/codegen/cuda_long_order.h"
+#include "smelt/codegen/cuda_order.h"
+#include "smelt/codegen/cuda_product.h"
 #include "smelt/codegen/cuda_schedule.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/schema/library_words.h"

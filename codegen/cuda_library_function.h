@@ -1,4 +1,5 @@
-// The function of a library kernel while it is emitted, and the functions that emit them. Internal to cuda_library.h.
+// The function of a library kernel while it is emitted. Internal to cuda_library.h. The headers of its subjects emit
+// whole functions: cuda_attention.h, cuda_choice.h, cuda_long_order.h, cuda_order.h, cuda_product.h.
 #ifndef SMELT_CODEGEN_CUDA_LIBRARY_FUNCTION_H_
 #define SMELT_CODEGEN_CUDA_LIBRARY_FUNCTION_H_
 
@@ -58,13 +59,6 @@ class CudaLibraryFunction {
   const KernelSpec words_;  // nothing but words
   CudaFunction f_;
 };
-
-// Attention, cuda_attention.cc.
-void EmitAttention(CudaLibraryFunction& f, const LibraryKernel& kernel);
-// Orders and searches, cuda_order.cc.
-void EmitOrder(CudaLibraryFunction& f, const LibraryKernel& kernel);
-// Products and convolutions, cuda_product.cc.
-void EmitProduct(llvm::Module& module, const LibraryKernel& kernel, int capability);
 
 }  // namespace smelt
 

@@ -9,7 +9,6 @@
 #include "llvm/IR/Value.h"
 #include "smelt/codegen/cuda_library_function.h"
 #include "smelt/core/tensor/dtype.h"
-#include "smelt/schema/library_kernels.h"
 
 namespace smelt {
 
@@ -28,12 +27,6 @@ void Halve(CudaLibraryFunction& f, llvm::AllocaInst* low, llvm::AllocaInst* high
 // Sets *place to that of the median that an order asks for, in a line of `length` elements in order of which `numbers`,
 // the first ones, are no NaN. Sets the order's flag if the median is open. The words are those of an order.
 void PlaceMedian(CudaLibraryFunction& f, llvm::Value* numbers, llvm::Value* length, llvm::AllocaInst* place);
-
-// Each emits one function of a kernel; `stage` is that of LibraryKernel::Launch.
-// Merges and results of long lines, and counts, cuda_long_order.cc.
-void EmitLongOrder(CudaLibraryFunction& f, const LibraryKernel& kernel, int stage);
-// Choices of elements and runs, cuda_choice.cc.
-void EmitChoice(CudaLibraryFunction& f, const LibraryKernel& kernel, int stage);
 
 }  // namespace smelt
 
