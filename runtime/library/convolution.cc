@@ -1,7 +1,3 @@
-// "convolution", also transposed, in 1 to 3 spatial dims and any memory format: checks requests and chooses the code, by
-// estimates of the time (convolution_cost.h) of all that have code for the operands: oneDNN (dnnl_convolution.cc), products of
-// matrices (gemm_convolution.cc), sums (grouped_convolution.cc), rows of a matrix (pointwise_convolution.cc), each of these
-// with converted operands, and plain loops, which compute cases that no other has (integers, odd paddings).
 #include "smelt/runtime/library/convolution.h"
 
 #include <algorithm>
@@ -9,17 +5,18 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/runtime/library/convolution_cost.h"
+#include "smelt/runtime/library/dnnl_convolution.h"
+#include "smelt/runtime/library/gemm_convolution.h"
+#include "smelt/runtime/library/grouped_convolution.h"
 #include "smelt/runtime/library/halves.h"
 #include "smelt/runtime/library/implementation.h"
 #include "smelt/runtime/library/onednn.h"
+#include "smelt/runtime/library/pointwise_convolution.h"
 #include "smelt/runtime/library/scratch.h"
 
 namespace smelt::library_internal {
-
-std::string Show(const OperandShape& o) { return absl::StrCat("[", absl::StrJoin(o.sizes, ", "), "]"); }
 
 absl::StatusOr<ConvParams> ParseConvParams(const LibraryRequest& r, const OperandShape& input,
                                            const OperandShape& weight, const OperandShape& output) {
@@ -74,6 +71,15 @@ int64_t PaddingAfter(const ConvParams& p, int dim, int64_t kernel, int64_t in, i
   const int64_t reach = (kernel - 1) * p.dilation[dim] + 1;
   return p.transposed ? (in - 1) * p.stride[dim] + reach - p.padding[dim] - out
                       : (out - 1) * p.stride[dim] + reach - p.padding[dim] - in;
+}
+
+bool IsPlane(const OperandShape& o) {
+  int64_t step = 1;
+  for (int d = o.rank(); d-- > 2;) {
+    if (o.sizes[d] != 1 && o.strides[d] != step) return false;
+    step *= o.sizes[d];
+  }
+  return true;
 }
 
 absl::Status SameRealDTypes(const LibraryRequest& r) {

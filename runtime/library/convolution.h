@@ -1,4 +1,10 @@
-// Declarations that the files of convolution share.
+// "convolution", also transposed, in 1 to 3 spatial dims and any memory format. docs/bundle_format.md describes the
+// operands.
+//
+// It is computed in one of several ways, chosen by estimates of the time (convolution_cost.h) of all that have code for the
+// operands: by oneDNN (dnnl_convolution.h), products of matrices (gemm_convolution.h), sums (grouped_convolution.h), rows
+// of a matrix (pointwise_convolution.h), each of these with converted operands, and plain loops, which compute cases that
+// no other has (integers, odd paddings).
 #ifndef SMELT_RUNTIME_LIBRARY_CONVOLUTION_H_
 #define SMELT_RUNTIME_LIBRARY_CONVOLUTION_H_
 
@@ -8,7 +14,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "smelt/runtime/library/dnnl_util.h"
 #include "smelt/runtime/library/library.h"
 
 namespace smelt::library_internal {
@@ -19,8 +24,6 @@ struct ConvParams {
   bool transposed = false;
   int64_t groups = 1;
 };
-
-std::string Show(const OperandShape& o);
 
 // Parses the attributes of a request "convolution": for each spatial dim the stride, the padding, the dilation; whether
 // it is transposed; for each dim the padding of the output; the groups. Returns an error if they do not fit the shapes.
@@ -61,33 +64,11 @@ int64_t PaddingAfter(const ConvParams& p, int dim, int64_t kernel, int64_t in, i
 // Checks that all operands have one dtype, and that it is real.
 absl::Status SameRealDTypes(const LibraryRequest& r);
 
-// Returns the dilation as oneDNN counts it.
-std::vector<int64_t> DnnlDilation(const ConvParams& p);
-dnnl::memory::desc DescOf(const OperandShape& o);
-
-// Returns whether the elements of some dim have the same address, which oneDNN does not allow.
-bool HasZeroStride(const OperandShape& o);
-
-// Returns the weight in oneDNN's form: with its groups as a separate dim, and for a transposed convolution with output
-// channels before input channels.
-OperandShape GroupedWeight(const OperandShape& w, const ConvParams& p);
-
-// Uses oneDNN; null if oneDNN does not support it. A constant weight in oneDNN's layout comes from `packed`.
-std::unique_ptr<PreparedOp> MakeDnnlConvolution(const LibraryRequest& r, const ConvParams& p, PackedWeights* packed);
-
-// For float64 or float32, not transposed, with no empty operand and few results per group, at most kFewPerGroup.
-constexpr int64_t kFewPerGroup = 4;
-std::unique_ptr<PreparedOp> MakeGroupedConvolution(const LibraryRequest& r, const ConvParams& p);
-
 // Returns whether the places of a channel lie in one piece, in order.
 bool IsPlane(const OperandShape& o);
 
-// Returns whether it has one tap, and float32 images with contiguous channels.
-bool IsPointwise(const LibraryRequest& r, const ConvParams& p);
-std::unique_ptr<PreparedOp> MakePointwiseConvolution(const LibraryRequest& r);
-
-// For float64 and float32, with no empty operand: computed by matrix products.
-MakeResult MakeGemmConvolution(const LibraryRequest& r, const ConvParams& p, PackedWeights* packed);
+// Chooses one of the ways. Returns kInvalidArgument for operands that do not fit each other.
+MakeResult MakeConvolution(const LibraryRequest& r, PackedWeights* packed);
 
 // One of the ways to compute a convolution.
 struct MadeConvolution {

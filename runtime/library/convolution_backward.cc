@@ -1,10 +1,12 @@
-// "convolution_backward": the gradients of a convolution's input, weight and bias.
+#include "smelt/runtime/library/convolution_backward.h"
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/runtime/library/convolution.h"
 #include "smelt/runtime/library/convolution_rows.h"
+#include "smelt/runtime/library/dnnl_convolution.h"
 #include "smelt/runtime/library/dnnl_exec.h"
 #include "smelt/runtime/library/gemm.h"
 #include "smelt/runtime/library/relayout.h"

@@ -1,6 +1,5 @@
-// torchvision's detection operators: "nms_order", "roi_align", "roi_pool",
-// "ps_roi_align" and "deformed_columns", for float32 and float64. All of them compute coordinates in
-// the operands' dtype, as torchvision does: where one is rounded, its dtype decides.
+#include "smelt/runtime/library/detection.h"
+
 #include <algorithm>
 #include <cfloat>
 #include <cmath>

@@ -1,4 +1,5 @@
-// Products of any dtype, some rows of the result at a time.
+#include "smelt/runtime/library/direct_matmul.h"
+
 #include <algorithm>
 #include <complex>
 #include <type_traits>

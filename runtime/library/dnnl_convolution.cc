@@ -1,8 +1,5 @@
-// Convolutions by oneDNN.
-//
-// oneDNN chooses the layouts it computes in; sources and results are reordered on the way, a constant weight once. The
-// batch is cut into slices of an image or, where images are large, of a band of an image's rows; each slice is computed on
-// one thread.
+#include "smelt/runtime/library/dnnl_convolution.h"
+
 #include <algorithm>
 #include <atomic>
 

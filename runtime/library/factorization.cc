@@ -1,5 +1,5 @@
-// "solve", "determinant", "cholesky" of the matrices in the last two dims, one after the other, in double, rounded once
-// at the end.
+#include "smelt/runtime/library/factorization.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>

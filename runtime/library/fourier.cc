@@ -1,4 +1,5 @@
-// "fourier": discrete Fourier transforms along dims of a tensor, in double, rounded once at the end.
+#include "smelt/runtime/library/fourier.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>

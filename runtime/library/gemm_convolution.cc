@@ -1,6 +1,5 @@
-// Convolutions of float64, which oneDNN does not have, and of float32. For some places of the result at a time, the
-// elements that they read are laid out as a matrix, and a product does the rest.
-// If the channels are last, each place is a row of that matrix, otherwise a column.
+#include "smelt/runtime/library/gemm_convolution.h"
+
 #include <algorithm>
 #include <array>
 #include <memory>

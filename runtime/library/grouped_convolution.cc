@@ -1,5 +1,5 @@
-// Convolutions with few results per group, depthwise ones above all, of float64 and of float32's rows: sums over the
-// taps without a matrix of the operands. Vectors run along rows of an image, or along channels if those are adjacent.
+#include "smelt/runtime/library/grouped_convolution.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>

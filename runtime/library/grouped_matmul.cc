@@ -1,8 +1,5 @@
-// "grouped_mm": each group of rows times a matrix of its own, as a mixture of experts multiplies. Only rows of
-// the group are multiplied by its matrix, and a matrix without rows is not read.
-//
-// The data says how many rows a group has. A product is prepared for some numbers of rows, and shared by all calls and,
-// where the matrices are not constant, by all groups; a group runs as the products that it fills best.
+#include "smelt/runtime/library/grouped_matmul.h"
+
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -14,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/runtime/library/library.h"
+#include "smelt/runtime/library/matmul.h"
 #include "smelt/runtime/library/scratch.h"
 #include "smelt/runtime/strided.h"
 

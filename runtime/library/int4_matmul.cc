@@ -1,11 +1,5 @@
-// "int4_mm": rows times a weight of 4 bits, whose groups of elements along the depth have a scale each. A constant
-// weight is packed once; it is read once by each call, and its elements become floats in registers, where up to eight
-// rows are multiplied by them. For many rows some columns at a time become a matrix of the rows' dtype, which is multiplied
-// as other matrices are.
-//
-// The packed form consists of blocks of 64 columns, with vectors of 16 columns. A block has for each group its scales,
-// its offsets, and its elements: 8 along the depth and 16 columns are 16 words of 32 bits. In a word the elements with
-// even numbers precede those with odd ones, so that its halves are pairs for a product of pairs of bfloat16.
+#include "smelt/runtime/library/int4_matmul.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -22,6 +16,7 @@
 #include "smelt/runtime/library/at_best_level.h"
 #include "smelt/runtime/library/halves.h"
 #include "smelt/runtime/library/library.h"
+#include "smelt/runtime/library/matmul.h"
 #include "smelt/runtime/library/scratch.h"
 #include "smelt/runtime/strided.h"
 

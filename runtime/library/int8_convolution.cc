@@ -1,6 +1,5 @@
-// "int8_convolution": images of bytes and a weight of int8, to int32. For some places of an image at a time, what the taps
-// read is laid out as rows of bytes, which are multiplied as other matrices of bytes are (matmul.cc). For that an image is
-// copied first: channels become the innermost dim, and the zero point surrounds it.
+#include "smelt/runtime/library/int8_convolution.h"
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -12,6 +11,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/runtime/library/convolution.h"
 #include "smelt/runtime/library/library.h"
+#include "smelt/runtime/library/matmul.h"
 #include "smelt/runtime/library/scratch.h"
 #include "smelt/runtime/library/transpose.h"
 #include "smelt/runtime/strided.h"

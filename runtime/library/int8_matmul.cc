@@ -1,6 +1,5 @@
-// "int8_mm": rows times a weight of int8, [columns, depth], whose columns have a scale each. The weight is read
-// once, as it is. A few rows are multiplied as its elements are widened; for more rows some columns at a time are
-// widened to the rows' dtype, which holds an int8 exactly, and multiplied as other matrices are.
+#include "smelt/runtime/library/int8_matmul.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -13,6 +12,7 @@
 #include "smelt/runtime/library/at_best_level.h"
 #include "smelt/runtime/library/halves.h"
 #include "smelt/runtime/library/library.h"
+#include "smelt/runtime/library/matmul.h"
 #include "smelt/runtime/library/scratch.h"
 #include "smelt/runtime/strided.h"
 

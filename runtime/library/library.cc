@@ -6,8 +6,22 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/runtime/library/attention.h"
+#include "smelt/runtime/library/convolution.h"
+#include "smelt/runtime/library/convolution_backward.h"
+#include "smelt/runtime/library/detection.h"
+#include "smelt/runtime/library/factorization.h"
+#include "smelt/runtime/library/fourier.h"
+#include "smelt/runtime/library/grouped_matmul.h"
+#include "smelt/runtime/library/int4_matmul.h"
+#include "smelt/runtime/library/int8_convolution.h"
+#include "smelt/runtime/library/int8_matmul.h"
+#include "smelt/runtime/library/matmul.h"
+#include "smelt/runtime/library/orthogonal.h"
+#include "smelt/runtime/library/select.h"
+#include "smelt/runtime/library/sort.h"
 
 namespace smelt {
 
@@ -138,6 +152,8 @@ absl::Status CheckArity(const LibraryRequest& r, int min_inputs, int max_inputs,
   }
   return absl::OkStatus();
 }
+
+std::string Show(const OperandShape& o) { return absl::StrCat("[", absl::StrJoin(o.sizes, ", "), "]"); }
 
 }  // namespace library_internal
 }  // namespace smelt

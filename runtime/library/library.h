@@ -165,31 +165,19 @@ bool IsLibraryOp(absl::string_view op);
 namespace library_internal {
 
 using MakeResult = absl::StatusOr<std::unique_ptr<PreparedOp>>;
-// Constant operands in other layouts come from `packed`.
-MakeResult MakeMatmul(const LibraryRequest& r, PackedWeights* packed);
-MakeResult MakeConvolution(const LibraryRequest& r, PackedWeights* packed);
-MakeResult MakeConvolutionBackward(const LibraryRequest& r, PackedWeights* packed);
-MakeResult MakeFactorization(const LibraryRequest& r, PackedWeights* packed);
-MakeResult MakeFourier(const LibraryRequest& r, PackedWeights* packed);
-MakeResult MakeOrthogonal(const LibraryRequest& r, PackedWeights* packed);
-MakeResult MakeGroupedMatmul(const LibraryRequest& r, PackedWeights* packed);
-MakeResult MakeInt8Matmul(const LibraryRequest& r, PackedWeights* packed);
-MakeResult MakeInt8Convolution(const LibraryRequest& r, PackedWeights* packed);
-MakeResult MakeRowSums(const LibraryRequest& r, PackedWeights* packed);
-MakeResult MakeInt4Matmul(const LibraryRequest& r, PackedWeights* packed);
 
+// An operator and the function that makes it, which is declared in the header of its subject (matmul.h, sort.h).
 struct LibraryEntry {
   const char* name;
-  MakeResult (*make)(const LibraryRequest& r, PackedWeights* packed);
+  MakeResult (*make)(const LibraryRequest& r, PackedWeights* packed);  // constants in other layouts come from `packed`
 };
-// The operators of one subject, as its source lists them.
-absl::Span<const LibraryEntry> SortingOps();
-absl::Span<const LibraryEntry> SelectionOps();
-absl::Span<const LibraryEntry> DetectionOps();
 
 // Checks the number and the kinds of operands; the message names the op.
 absl::Status CheckArity(const LibraryRequest& r, int min_inputs, int max_inputs, int min_outputs, int max_outputs,
                         int ints);
+
+// The sizes, for messages: "[2, 3]".
+std::string Show(const OperandShape& o);
 
 }  // namespace library_internal
 }  // namespace smelt

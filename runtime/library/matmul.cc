@@ -1,15 +1,17 @@
-// "matmul": c[.., M, N] = alpha * (a[.., M, K] @ b[.., K, N]) + beta * bias. c may be float32 for halves, and int32 for
-// int8.
+#include "smelt/runtime/library/matmul.h"
+
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/runtime/library/direct_matmul.h"
 #include "smelt/runtime/library/gemv.h"
 #include "smelt/runtime/library/implementation.h"
 #include "smelt/runtime/library/library.h"
 #include "smelt/runtime/library/matmul_problem.h"
+#include "smelt/runtime/library/tiled_matmul.h"
 
 namespace smelt::library_internal {
 namespace {

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/runtime/library/gemv.h"
 
@@ -64,8 +63,6 @@ void FoldBatch(int64_t a_row_stride, int64_t c_row_stride, MatmulProblem& p) {
     if (p.has_bias) p.bias_batch.push_back(d.bias);
   }
 }
-
-std::string Show(const OperandShape& o) { return absl::StrCat("[", absl::StrJoin(o.sizes, ", "), "]"); }
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// The operands of a "matmul" call, and the ways to multiply them. Internal to the library.
+// The operands of a "matmul" call. Internal to the library.
 #ifndef SMELT_RUNTIME_LIBRARY_MATMUL_PROBLEM_H_
 #define SMELT_RUNTIME_LIBRARY_MATMUL_PROBLEM_H_
 
@@ -73,14 +73,6 @@ inline bool IsSmallMatmul(const MatmulProblem& p) {
 
 // Returns whether it adds products of int8 and of int8 or uint8 in int32.
 inline bool MultipliesBytes(const MatmulProblem& p) { return p.out_dtype == DType::kInt32 && ItemSize(p.dtype) == 1; }
-
-// Computes rows of the result one by one, for any dtype.
-MakeResult MakeDirectMatmul(MatmulProblem p);
-// Computes tiles with oneDNN where it is there, and a few rows and packed weights with our own loops, for float32,
-// bfloat16, float16, and int8 or uint8 by int8 with results in int32. `dense` says whether the result is dense.
-MakeResult MakeTiledMatmul(MatmulProblem p, bool dense, PackedWeights* packed);
-// Returns whether tiles add products of int8 exactly on this machine: in 32 bits, as pairs of them do not fit in 16.
-bool HasExactInt8(const MatmulProblem& p);
 
 }  // namespace smelt::library_internal
 

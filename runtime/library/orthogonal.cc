@@ -1,5 +1,5 @@
-// "qr", "svd", "eigh": factors with orthonormal columns for the matrices in the last two dims, one after the other, in
-// double, rounded once at the end.
+#include "smelt/runtime/library/orthogonal.h"
+
 #include <algorithm>
 #include <atomic>
 #include <complex>

@@ -1,5 +1,5 @@
-// Convolutions of float32 with one tap, for few result channels: each image is a matrix of channels and places, and each
-// result channel is a row times that matrix. oneDNN has vectors of result channels, which few channels do not fill.
+#include "smelt/runtime/library/pointwise_convolution.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -45,15 +45,6 @@ class PointwiseConvolution : public PreparedOp {
 };
 
 }  // namespace
-
-bool IsPlane(const OperandShape& o) {
-  int64_t step = 1;
-  for (int d = o.rank(); d-- > 2;) {
-    if (o.sizes[d] != 1 && o.strides[d] != step) return false;
-    step *= o.sizes[d];
-  }
-  return true;
-}
 
 bool IsPointwise(const LibraryRequest& r, const ConvParams& p) {
   const OperandShape &in = r.inputs[0], &weight = r.inputs[1], &out = r.outputs[0];

@@ -1,6 +1,5 @@
-// Operators that choose elements by their values: "count_nonzero", "nonzero", "masked_select", "masked_scatter",
-// "unique", "bincount". If a size depends on data, there are two calls: one that counts, and, when the result is
-// allocated, one that fills.
+#include "smelt/runtime/library/select.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>

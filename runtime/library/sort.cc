@@ -1,5 +1,5 @@
-// "sort", "topk", "searchsorted", by comparisons and stable (topk moves equal elements as PyTorch does), with NaN above
-// all numbers as in PyTorch; and one element of each line: "kthvalue", "median", "mode".
+#include "smelt/runtime/library/sort.h"
+
 #include <algorithm>
 #include <array>
 #include <atomic>

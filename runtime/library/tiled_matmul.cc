@@ -1,7 +1,5 @@
-// A matrix product is cut into tiles by its sizes alone; each tile is one oneDNN primitive on one thread, or one call
-// of Gemm or PairedGemm on a machine without oneDNN. An operand is read in place if one of its strides is 1, otherwise it
-// is first copied to dense scratch memory. A constant right operand is packed in one form, which tiles of any number of
-// rows read.
+#include "smelt/runtime/library/tiled_matmul.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
