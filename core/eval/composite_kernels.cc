@@ -8,6 +8,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/base/wrapping.h"
 #include "smelt/core/eval/kernels.h"
+#include "smelt/core/eval/pointwise.h"
 #include "smelt/core/tensor/view_rules.h"
 
 namespace smelt::eval_internal {

@@ -1,4 +1,5 @@
-// Access to the elements of strided tensors.
+#include "smelt/core/eval/elements.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -7,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/check.h"
 #include "smelt/core/base/status_macros.h"
-#include "smelt/core/eval/kernels.h"
 #include "smelt/core/tensor/float16.h"
 
 namespace smelt::eval_internal {
@@ -209,26 +209,26 @@ Tensor Converted(const Tensor& t, DType dtype) {
   return out;
 }
 
-double ToDouble(const EvalValue& v) {
+double ToDouble(const PythonValue& v) {
   if (v.IsInt()) return static_cast<double>(v.as_int());
   if (v.IsBool()) return v.as_bool();
   if (v.IsComplex()) return v.as_complex().real();
   return v.IsDouble() ? v.as_double() : 0;
 }
-int64_t ToInt(const EvalValue& v) {
+int64_t ToInt(const PythonValue& v) {
   if (v.IsInt()) return v.as_int();
   if (v.IsBool()) return v.as_bool();
   return v.IsNumber() ? Truncated(ToDouble(v)) : 0;
 }
-Cx ToComplex(const EvalValue& v) { return v.IsComplex() ? v.as_complex() : Cx(ToDouble(v), 0); }
-bool ToBool(const EvalValue& v) {
+Cx ToComplex(const PythonValue& v) { return v.IsComplex() ? v.as_complex() : Cx(ToDouble(v), 0); }
+bool ToBool(const PythonValue& v) {
   if (v.IsBool()) return v.as_bool();
   if (v.IsInt()) return v.as_int() != 0;
   if (v.IsTensor()) return LoadAs<Cx>(static_cast<const char*>(v.tensor().data()), v.tensor().dtype()) != Cx(0);
   return v.IsNumber() && ToComplex(v) != Cx(0);
 }
 
-Tensor ScalarTensor(DType dtype, const EvalValue& v) {
+Tensor ScalarTensor(DType dtype, const PythonValue& v) {
   Tensor t = Tensor::Empty(dtype, {});
   char* p = static_cast<char*>(t.data());
   if (v.IsInt() || v.IsBool()) {

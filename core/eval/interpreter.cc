@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/cause.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/eval/elements.h"
 #include "smelt/core/op/branch.h"
 #include "smelt/core/op/traits.h"
 #include "smelt/exec/write_protocol.h"

@@ -8,12 +8,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "smelt/core/eval/kernels.h"
+#include "smelt/core/eval/run.h"
 #include "smelt/core/ir/graph.h"
 
 namespace smelt::eval_internal {
-
-EvalValue FromConstant(const ConstantValue& v);
 
 // `inputs` are parallel to g.inputs(), weights included. `symbols` are bound beforehand; more are taken from the
 // inputs.

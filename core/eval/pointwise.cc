@@ -1,5 +1,5 @@
-// Pointwise operators and reductions: core/op's scalar functions over strided memory, and complex numbers, for which
-// there are no scalar functions.
+#include "smelt/core/eval/pointwise.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/base/wrapping.h"
-#include "smelt/core/eval/kernels.h"
+#include "smelt/core/eval/elements.h"
 
 namespace smelt::eval_internal {
 namespace {

@@ -1,5 +1,5 @@
-// Runs one operator on concrete values: checks arguments against the schema, then runs the operator's own kernel, or
-// its meaning in core/op.
+#include "smelt/core/eval/run.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -10,6 +10,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/eval/interpreter.h"
 #include "smelt/core/eval/kernels.h"
+#include "smelt/core/eval/pointwise.h"
 #include "smelt/core/op/decompose.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/write_rules.h"
