@@ -37,7 +37,6 @@ struct Question {
   SymbolRanges ranges;
   absl::flat_hash_map<std::string, int64_t> hints;
   std::vector<LayoutRuleOperand> operands;
-  bool any_rank = false;
 };
 
 absl::Status Ask(const Graph& g, OpName op, absl::Span<const ValueId> operands, size_t num_results,

@@ -1,7 +1,5 @@
 #include "smelt/core/ir/attribute_text.h"
 
-#include <cmath>
-#include <cstring>
 #include <type_traits>
 #include <utility>
 
@@ -332,57 +330,6 @@ void AppendAttribute(const Attribute& attribute, const Type* hint, std::string& 
         }
       },
       attribute);
-}
-
-namespace {
-
-bool SameDouble(double a, double b) { return std::memcmp(&a, &b, sizeof(a)) == 0 || (std::isnan(a) && std::isnan(b)); }
-
-bool SameTensor(const Tensor& a, const Tensor& b) {
-  if (a.defined() != b.defined()) return false;
-  if (!a.defined()) return true;
-  if (a.dtype() != b.dtype() || a.sizes() != b.sizes() || a.strides() != b.strides()) return false;
-  std::string x, y;
-  AppendTensor(a, x);
-  AppendTensor(b, y);
-  return x == y;
-}
-
-}  // namespace
-
-bool SameAttribute(const Attribute& a, const Attribute& b) {
-  if (a.index() != b.index()) return false;
-  return std::visit(
-      [&](const auto& x) {
-        using T = std::decay_t<decltype(x)>;
-        const T& y = std::get<T>(b);
-        if constexpr (std::is_same_v<T, double>) {
-          return SameDouble(x, y);
-        } else if constexpr (std::is_same_v<T, std::vector<double>>) {
-          if (x.size() != y.size()) return false;
-          for (size_t i = 0; i < x.size(); ++i) {
-            if (!SameDouble(x[i], y[i])) return false;
-          }
-          return true;
-        } else if constexpr (std::is_same_v<T, Tensor>) {
-          return SameTensor(x, y);
-        } else if constexpr (std::is_same_v<T, std::shared_ptr<Graph>>) {
-          return false;
-        } else if constexpr (std::is_same_v<T, std::complex<double>>) {
-          return SameDouble(x.real(), y.real()) && SameDouble(x.imag(), y.imag());
-        } else if constexpr (std::is_same_v<T, Expr>) {
-          return SizeToText(x) == SizeToText(y);
-        } else if constexpr (std::is_same_v<T, std::vector<Expr>>) {
-          if (x.size() != y.size()) return false;
-          for (size_t i = 0; i < x.size(); ++i) {
-            if (SizeToText(x[i]) != SizeToText(y[i])) return false;
-          }
-          return true;
-        } else {
-          return x == y;
-        }
-      },
-      a);
 }
 
 }  // namespace smelt

@@ -19,10 +19,6 @@ absl::StatusOr<Attribute> ParseAttribute(Cursor& cursor, const Type* hint);
 // Appends text that ParseAttribute reads back to an equal attribute with the same hint.
 void AppendAttribute(const Attribute& attribute, const Type* hint, std::string& out);
 
-// Returns whether two attributes are equal. Tensors are compared by dtype, sizes and strides, and bytes of their
-// elements; graphs are never equal.
-bool SameAttribute(const Attribute& a, const Attribute& b);
-
 }  // namespace smelt
 
 #endif  // SMELT_CORE_IR_ATTRIBUTE_TEXT_H_
