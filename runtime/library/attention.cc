@@ -18,6 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/product_dtypes.h"
 #include "smelt/runtime/library/at_best_level.h"
 #include "smelt/runtime/library/gemm.h"
 #include "smelt/runtime/library/gemv.h"
@@ -682,14 +683,12 @@ class Attention : public PreparedOp {
   int64_t heads_ = 1, blocks_ = 0;
 };
 
-bool IsAttentionDType(DType t) { return t == DType::kFloat32 || t == DType::kBFloat16 || t == DType::kFloat16; }
-
 }  // namespace
 
 MakeResult MakeAttention(const LibraryRequest& r, PackedWeights*) {
   SMELT_RETURN_IF_ERROR(CheckArity(r, 3, 4, 1, 1, 4));
   const OperandShape &query = r.inputs[0], &key = r.inputs[1], &value = r.inputs[2], &out = r.outputs[0];
-  if (!IsAttentionDType(query.dtype))
+  if (!AddsInFloat32(query.dtype))
     return absl::UnimplementedError(absl::StrCat("attention: queries of ", Name(query.dtype)));
   const int rank = query.rank(), leading = rank - 2;
   bool fits = r.floats.size() == 2 && rank >= 2;
@@ -705,7 +704,7 @@ MakeResult MakeAttention(const LibraryRequest& r, PackedWeights*) {
          out.sizes[leading] == query.sizes[leading] && out.sizes[leading + 1] == value.sizes[leading + 1];
   if (fits && r.inputs.size() > 3 && r.inputs[3].present) {
     const OperandShape& mask = r.inputs[3];
-    fits = mask.rank() == rank && (mask.dtype == DType::kBool || IsAttentionDType(mask.dtype));
+    fits = mask.rank() == rank && (mask.dtype == DType::kBool || AddsInFloat32(mask.dtype));
     for (int d = 0; fits && d < rank; ++d) {
       const int64_t n = d == leading + 1 ? key.sizes[leading] : query.sizes[d];
       fits = mask.sizes[d] == n || mask.sizes[d] == 1;

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/product_dtypes.h"
 #include "smelt/runtime/library/at_best_level.h"
 #include "smelt/runtime/library/elimination.h"
 #include "smelt/runtime/library/library.h"
@@ -191,7 +192,7 @@ MakeResult FactorizationOp::Make(const LibraryRequest& r) {
   const bool solves = kind == Kind::kSolve;
   SMELT_RETURN_IF_ERROR(CheckArity(r, 1, solves ? 2 : 1, 1, 2, solves ? 3 : kind == Kind::kCholesky ? 2 : 0));
   const OperandShape& a = r.inputs[0];
-  if (!IsFactored(a.dtype)) return absl::UnimplementedError(absl::StrCat(r.op, " of ", Name(a.dtype)));
+  if (!IsSingleOrDouble(a.dtype)) return absl::UnimplementedError(absl::StrCat(r.op, " of ", Name(a.dtype)));
   if (a.rank() < 2 || a.sizes[a.rank() - 1] != a.sizes[a.rank() - 2]) return invalid("square matrices are expected");
   const int64_t n = a.sizes[a.rank() - 1];
   const std::vector<int64_t> batch(a.sizes.begin(), a.sizes.end() - 2);

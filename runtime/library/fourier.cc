@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/product_dtypes.h"
 #include "smelt/runtime/library/at_best_level.h"
 #include "smelt/runtime/library/fourier_lines.h"
 #include "smelt/runtime/library/library.h"
@@ -279,9 +280,6 @@ class Line {
   std::vector<double> roots_;
 };
 
-bool IsTransformed(DType t) {
-  return t == DType::kFloat32 || t == DType::kFloat64 || t == DType::kComplex64 || t == DType::kComplex128;
-}
 bool IsDouble(DType t) { return t == DType::kFloat64 || t == DType::kComplex128; }
 
 // Transforms one dim after the other. A real signal's last dim comes first, as half of its spectrum is enough for the
@@ -295,7 +293,8 @@ class FourierOp : public PreparedOp {
       return absl::InvalidArgumentError(absl::StrCat(r.op, ": ", what));
     };
     if (r.ints.size() < 3 || r.floats.size() > 0) return invalid("normalization, direction and dims are expected");
-    if (!IsTransformed(in.dtype) || !IsTransformed(out.dtype) || (!IsComplex(in.dtype) && !IsComplex(out.dtype))) {
+    if (!IsSingleOrDouble(in.dtype) || !IsSingleOrDouble(out.dtype) ||
+        (!IsComplex(in.dtype) && !IsComplex(out.dtype))) {
       return absl::UnimplementedError(absl::StrCat(r.op, " of ", Name(in.dtype), " to ", Name(out.dtype)));
     }
     if (IsComplex(in.dtype) ? !IsComplex(out.dtype) && r.ints[1] != 0 : r.ints[1] == 0) {

@@ -12,6 +12,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/elements.h"
 #include "smelt/core/tensor/int4_form.h"
+#include "smelt/core/tensor/product_dtypes.h"
 #include "smelt/runtime/cpu.h"
 #include "smelt/runtime/library/at_best_level.h"
 #include "smelt/runtime/library/halves.h"
@@ -553,9 +554,8 @@ MakeResult MakeInt4Matmul(const LibraryRequest& r, PackedWeights* packed) {
   if (w.k < 1 || w.groups < 1 || w.k % w.groups != 0)
     return absl::InvalidArgumentError(absl::StrCat("int4_mm: ", w.groups, " groups do not divide ", w.k, " elements"));
   w.group = w.k / w.groups;
-  const auto is_float = [](DType t) { return t == DType::kFloat32 || t == DType::kBFloat16 || t == DType::kFloat16; };
-  const bool is_number = is_float(w.zeros.dtype) || IsIntegral(w.zeros.dtype);
-  if (!is_float(rows.dtype) || !is_float(scales.dtype) || !is_number || out.dtype != rows.dtype ||
+  const bool is_number = AddsInFloat32(w.zeros.dtype) || IsIntegral(w.zeros.dtype);
+  if (!AddsInFloat32(rows.dtype) || !AddsInFloat32(scales.dtype) || !is_number || out.dtype != rows.dtype ||
       (weight.dtype != DType::kUInt8 && (form == Int4Form::kBlocks || weight.dtype != DType::kInt8)))
     return absl::UnimplementedError(absl::StrCat("int4_mm of ", Name(rows.dtype), ", ", Name(weight.dtype), ", ",
                                                  Name(scales.dtype), " and ", Name(w.zeros.dtype)));

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/product_dtypes.h"
 #include "smelt/runtime/library/at_best_level.h"
 #include "smelt/runtime/library/halves.h"
 #include "smelt/runtime/library/library.h"
@@ -284,12 +285,12 @@ MakeResult MakeRowSums(const LibraryRequest& r, PackedWeights* packed) {
 MakeResult MakeInt8Matmul(const LibraryRequest& r, PackedWeights* packed) {
   SMELT_RETURN_IF_ERROR(CheckArity(r, 3, 3, 1, 1, 0));
   const OperandShape &rows = r.inputs[0], &weight = r.inputs[1], &scales = r.inputs[2], &out = r.outputs[0];
-  const auto is_float = [](DType t) { return t == DType::kFloat32 || t == DType::kBFloat16 || t == DType::kFloat16; };
   if (rows.rank() != 2 || weight.rank() != 2 || scales.rank() != 1 || out.rank() != 2 ||
       weight.sizes[1] != rows.sizes[1] || out.sizes[0] != rows.sizes[0] || out.sizes[1] != weight.sizes[0] ||
       (scales.sizes[0] != 1 && scales.sizes[0] != weight.sizes[0]))
     return absl::InvalidArgumentError("int8_mm: the operands do not fit each other");
-  if (!is_float(rows.dtype) || !is_float(scales.dtype) || weight.dtype != DType::kInt8 || out.dtype != rows.dtype)
+  if (!AddsInFloat32(rows.dtype) || !AddsInFloat32(scales.dtype) || weight.dtype != DType::kInt8 ||
+      out.dtype != rows.dtype)
     return absl::UnimplementedError(
         absl::StrCat("int8_mm of ", Name(rows.dtype), ", ", Name(weight.dtype), " and ", Name(scales.dtype)));
   return Int8Matmul::Make(r, packed);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/product_dtypes.h"
 #include "smelt/runtime/library/direct_matmul.h"
 #include "smelt/runtime/library/gemv.h"
 #include "smelt/runtime/library/implementation.h"
@@ -80,7 +81,7 @@ constexpr Implementation<Call> kProducts[] = {
     {"tiles",
      [](const Call& c) -> const char* {
        const DType t = c.p.dtype;
-       if (t == DType::kFloat32 || t == DType::kFloat16 || t == DType::kBFloat16) return nullptr;
+       if (AddsInFloat32(t)) return nullptr;
        if (!MultipliesBytes(c.p)) return "it is neither floating point nor int8 to int32";
        if (c.p.b_dtype != DType::kInt8) return "there are no tiles with a right operand of uint8";
        return HasExactInt8(c.p) ? nullptr : "nothing on this machine adds such products of int8 faster";

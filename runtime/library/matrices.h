@@ -12,10 +12,6 @@ namespace smelt::library_internal {
 // A file may claim any size. A matrix with this many rows and columns takes some gigabytes in double.
 inline constexpr int64_t kLargestMatrix = 1 << 14;
 
-inline bool IsFactored(DType t) {
-  return t == DType::kFloat32 || t == DType::kFloat64 || t == DType::kComplex64 || t == DType::kComplex128;
-}
-
 // The matrices of an operand: the sizes of its last two dims and of those before them.
 struct Matrices {
   OperandShape shape;

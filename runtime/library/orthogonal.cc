@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/product_dtypes.h"
 #include "smelt/runtime/library/library.h"
 #include "smelt/runtime/library/matrices.h"
 #include "smelt/runtime/library/orthogonal_factors.h"
@@ -135,7 +136,7 @@ MakeResult OrthogonalOp::Make(const LibraryRequest& r) {
   if (static_cast<int>(r.outputs.size()) != results) return invalid(absl::StrCat(results, " results are expected"));
   const OperandShape& a = r.inputs[0];
   if (a.rank() < 2) return invalid("matrices are expected");
-  if (!IsFactored(a.dtype)) return absl::UnimplementedError(absl::StrCat(r.op, " of ", Name(a.dtype)));
+  if (!IsSingleOrDouble(a.dtype)) return absl::UnimplementedError(absl::StrCat(r.op, " of ", Name(a.dtype)));
   const Matrices m(a);
   if (std::max(m.rows, m.columns) > kLargestMatrix) {
     return invalid(absl::StrCat("a matrix of ", m.rows, " rows and ", m.columns, " columns; at most ", kLargestMatrix));
