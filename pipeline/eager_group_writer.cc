@@ -18,6 +18,7 @@
 #include "smelt/core/op/traits.h"
 #include "smelt/core/tensor/element_order.h"
 #include "smelt/pipeline/layout_inference.h"
+#include "smelt/pipeline/tensor_operands.h"
 
 namespace smelt {
 namespace {
@@ -41,7 +42,7 @@ class GroupCall {
     };
     absl::flat_hash_set<int> made, written;
     for (NodeId n : nodes) {
-      ForTensors(n, note);
+      ForTensorOperands(g_, n, note);
       if (bases_.IsView(n)) {
         views_.push_back(n);
         for (ValueId v : g_.node(n).outputs) names_[w_.Number(v)].push_back(v);
@@ -139,7 +140,7 @@ class GroupCall {
       if (FindSchema(g_.node(n).op)->IsMutable()) {
         for (ValueId v : g_.node(n).outputs) written.insert(w_.Number(bases_.Base(v)));
       } else {
-        ForTensors(n, [&](ValueId v) {
+        ForTensorOperands(g_, n, [&](ValueId v) {
           const int base = w_.Number(bases_.Base(v));
           if (written.contains(base)) shown_.insert(base);
         });
@@ -157,19 +158,6 @@ class GroupCall {
     int node = 0;
     OperandSharing rule = OperandSharing::kAny;  // of a node that writes
   };
-
-  template <typename F>
-  void ForTensors(NodeId n, const F& f) const {
-    for (ValueId v : g_.node(n).inputs) {
-      if (g_.value(v).type.IsTensor()) {
-        f(v);
-      } else if (auto list = GetListElements(g_, v)) {
-        for (ValueId e : *list) {
-          if (g_.value(e).type.IsTensor()) f(e);
-        }
-      }
-    }
-  }
 
   // A write reads its own operands before it writes anything; what is read later must not be what it wrote.
   OperandSharing RuleOf(const Read& read, const Result& written) const {
@@ -245,13 +233,13 @@ class GroupCall {
     absl::Status status;
     const FunctionSchema& schema = *FindSchema(g_.node(n).op);
     const bool writes = schema.IsMutable(), copies = g_.node(n).op.name() == op::kCopyInPlace;
-    ForTensors(n, [&](ValueId v) {
+    ForTensorOperands(g_, n, [&](ValueId v) {
       const bool is_read = !copies || v != g_.node(n).inputs[0] || v == g_.node(n).inputs[1];
       if (is_read || shown_.contains(Memory(v))) status.Update(Define(v));
     });
     SMELT_RETURN_IF_ERROR(status);
     if (!writes) {
-      ForTensors(n, [&](ValueId v) { reads_[Memory(v)].push_back({place}); });
+      ForTensorOperands(g_, n, [&](ValueId v) { reads_[Memory(v)].push_back({place}); });
       return AddPure(n);
     }
     EagerComputing::Written written;

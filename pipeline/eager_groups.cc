@@ -18,6 +18,7 @@
 #include "smelt/core/op/traits.h"
 #include "smelt/functionalize/functional_counterpart.h"
 #include "smelt/pipeline/eager_bases.h"
+#include "smelt/pipeline/tensor_operands.h"
 #include "smelt/schema/eager_ops.h"
 
 namespace smelt {
@@ -31,20 +32,6 @@ bool IsKnown(const Graph& g, ValueId v) {
   return t.IsTensor() && t.tensor().dtype && t.tensor().sizes && !IsComplex(*t.tensor().dtype);
 }
 
-// Calls f(v) for each tensor among the operands, in lists too.
-template <typename F>
-void ForTensors(const Graph& g, NodeId n, const F& f) {
-  for (ValueId v : g.node(n).inputs) {
-    if (g.value(v).type.IsTensor()) {
-      f(v);
-    } else if (auto list = GetListElements(g, v)) {
-      for (ValueId e : *list) {
-        if (g.value(e).type.IsTensor()) f(e);
-      }
-    }
-  }
-}
-
 // Returns whether a group's kernel can do the work of a node.
 class Members {
  public:
@@ -55,7 +42,7 @@ class Members {
     if (!node.blocks.empty() || node.outputs.empty() || node.op.IsDeclared()) return false;
     if (!absl::c_all_of(node.outputs, [&](ValueId v) { return IsKnown(g_, v); })) return false;
     bool known = true;
-    ForTensors(g_, n, [&](ValueId v) { known &= IsKnown(g_, v); });
+    ForTensorOperands(g_, n, [&](ValueId v) { known &= IsKnown(g_, v); });
     const FunctionSchema* schema = FindSchema(node.op);
     if (!known || schema == nullptr) return false;
     if (node.op.name() == op::kCopyInPlace) return MayCopy(n);
@@ -166,7 +153,7 @@ class Former {
 
   void Add(NodeId n) {
     group_.push_back(n);
-    ForTensors(g_, n, [&](ValueId v) { tensors_.insert(bases_.Base(v)); });
+    ForTensorOperands(g_, n, [&](ValueId v) { tensors_.insert(bases_.Base(v)); });
     if (bases_.IsView(n)) return;
     for (ValueId v : g_.node(n).outputs) tensors_.insert(bases_.Base(v));
     if (IsElementwise(n)) loops_.push_back(*g_.value(g_.node(n).outputs[0]).type.tensor().sizes);
@@ -195,7 +182,7 @@ class Former {
     if (!FindSchema(g_.node(n).op)->IsMutable()) return false;
     const ValueId to = g_.node(n).inputs[0];
     bool reads = false;
-    ForTensors(g_, n, [&](ValueId v) {
+    ForTensorOperands(g_, n, [&](ValueId v) {
       if (bases_.Name(v) == bases_.Name(to) || bases_.Base(v) != bases_.Base(to)) return;
       reads |= !bases_.AreApart(to, v);
     });
@@ -206,7 +193,7 @@ class Former {
   // under another name.
   bool Fits(NodeId n, bool uses) const {
     bool used = !uses, stale = false;
-    ForTensors(g_, n, [&](ValueId v) {
+    ForTensorOperands(g_, n, [&](ValueId v) {
       const ValueId base = bases_.Base(v);
       used |= tensors_.contains(base);
       for (ValueId w : written_) stale |= w != base && db_->Alias(w, base) == AliasAnswer::kMust;
