@@ -8,26 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/base/wrapping.h"
+#include "smelt/core/eval/indices.h"
 #include "smelt/core/eval/kernels.h"
 #include "smelt/core/tensor/float16.h"
 #include "smelt/core/tensor/view_rules.h"
 
 namespace smelt::eval_internal {
 namespace {
-
-using Index = std::vector<int64_t>;
-
-int64_t Flat(const Index& index, const std::vector<int64_t>& strides) {
-  int64_t at = 0;
-  for (size_t d = 0; d < index.size(); ++d) at += index[d] * strides[d];
-  return at;
-}
-// A 0-dim tensor counts as a tensor with one dim of one element.
-std::vector<int64_t> SizesOf(const Tensor& t) {
-  std::vector<int64_t> s(t.sizes().begin(), t.sizes().end());
-  if (s.empty()) s.push_back(1);
-  return s;
-}
 
 absl::Status CheckIndex(const Call& c, int64_t i, int64_t n, int dim, bool negative) {
   if (i < (negative ? -n : 0) || i >= n)

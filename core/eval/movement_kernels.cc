@@ -6,12 +6,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/eval/indices.h"
 #include "smelt/core/eval/kernels.h"
 
 namespace smelt::eval_internal {
 namespace {
-
-using Index = std::vector<int64_t>;
 
 std::vector<int64_t> SizesOf(const Tensor& t) { return {t.sizes().begin(), t.sizes().end()}; }
 
@@ -27,11 +26,6 @@ void Pick(const Tensor& out, const Tensor& source, F f, const EvalValue& fill = 
     std::memcpy(to.data() + at * item, p < 0 ? static_cast<const char*>(filler.data()) : from.data() + p * item, item);
   });
   WriteBytes(out, to);
-}
-int64_t Flat(const Index& index, const std::vector<int64_t>& strides) {
-  int64_t at = 0;
-  for (size_t d = 0; d < index.size(); ++d) at += index[d] * strides[d];
-  return at;
 }
 
 absl::StatusOr<Values> Cat(Call& c) {
