@@ -471,6 +471,7 @@ void ProductEmitter::PlaceBatch(Value* z) {
   bias_base_ = base(kBias, out_);
 }
 
+// Emits the pipeline of one tile: loads, stores to shared memory, products, barriers. Their order is the algorithm.
 void ProductEmitter::Tile(Value* item) {
   CudaFunction& g = f_.f();
   item_ = item;

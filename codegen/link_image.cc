@@ -126,6 +126,8 @@ absl::Status Apply(bool x86, const Reference& r, std::string& image) {
   return absl::OkStatus();
 }
 
+// Reads an object file from its header to its relocations. Every number comes from the file, so each is checked where
+// it is read, and later steps rely on that.
 absl::Status AddObject(const KernelObject& object, std::string& image, Image::Entry& entry) {
   ObjectReader reader(object.bytes);
   const bool x86 = IsX86(object.target);

@@ -129,6 +129,7 @@ bool AreEqual(const PythonValue& a, const PythonValue& b) {
   return a.identity() != nullptr && a.identity() == b.identity();
 }
 
+// A case for each operator on lists, a few lines each.
 Result RunOnList(PythonOp op, absl::Span<const PythonValue> args) {
   Values& list = args[0].elements();
   const int64_t size = static_cast<int64_t>(list.size());

@@ -50,6 +50,8 @@ class Arguments {
 
 }  // namespace
 
+// Reads the call, its bases and the views of them, then writes the operator and the copies back. All of it follows
+// the layout of one node of the archive, field by field.
 absl::Status ReadAutoFunctionalized(Pt2Parts& p, const Json& inputs, const Json& outputs, NodeId anchor, Scope& scope) {
   SMELT_ASSIGN_OR_RETURN(const Json* called, Operand(inputs, 0));
   SMELT_ASSIGN_OR_RETURN(const std::string target, GetString(*called, "as_operator"));

@@ -13,6 +13,7 @@
 namespace smelt {
 namespace pt2_internal {
 
+// A branch for each higher-order operator. The archive writes each of them in its own way.
 absl::Status Pt2Subgraphs::ReadOperator(const std::string& name, const Json& inputs, const Json& outputs, BlockId block,
                                         Scope& scope, int depth) {
   const NodeId anchor = p_.g.block(block).return_node;
@@ -196,7 +197,8 @@ ValueId Pt2Subgraphs::Row(ValueId of, ValueId index, NodeId anchor) {
   return p_.g.node(n).outputs[0];
 }
 
-// Reads the trips as a while_loop that also carries the trip's number and the results' rows so far.
+// Reads the trips as a while_loop that also carries the trip's number and the results' rows so far. It builds the two
+// blocks of the loop in the order of their nodes, which is why it is long.
 absl::Status Pt2Subgraphs::ReadTripsAsLoop(const Trips& trips, const Json& outputs, BlockId block, Scope& scope,
                                            int depth) {
   const NodeId anchor = p_.g.block(block).return_node;

@@ -141,6 +141,8 @@ absl::Status Pt2Vmap::ReadTake(const Json& node, int64_t example, NodeId anchor,
                             *outputs, anchor, scope, nullptr);
 }
 
+// Joins the rows in the way that their kind needs: as one value, as zeros of a size, or stacked and then laid out.
+// The cases exclude each other in this order.
 absl::Status Pt2Vmap::ReadJoin(const Json& node, int64_t examples,
                                const absl::flat_hash_map<std::string, std::vector<ValueId>>& batched, NodeId marker,
                                absl::flat_hash_set<ValueId>& joined, NodeId anchor, Scope& scope) {

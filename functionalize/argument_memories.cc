@@ -48,6 +48,8 @@ void MergeDuplicates(Graph& g, const DuplicatesLayer& duplicates) {
   }
 }
 
+// Makes the layers of the convention and the memories of the inputs, the first layer first: each later one speaks of
+// the arguments that the earlier ones leave.
 absl::Status BindInputs(ProgramWalk& walk) {
   walk.tensors.reserve(walk.g.num_nodes());
   walk.tensor_of.Reserve(2 * size_t{walk.g.value_index_bound()});

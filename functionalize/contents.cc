@@ -217,6 +217,8 @@ ValueId FreshContents(ProgramWalk& walk, NodeId anchor, const SymbolicGeometry& 
   return walk.g.node(n).outputs[0];
 }
 
+// Refuses what PyTorch would refuse and what is not known, then chooses among new contents, a view of them, and a
+// region. The choice depends on everything that the checks found out about the geometry.
 absl::Status WriteTensor(ProgramWalk& walk, TensorId t, ValueId v, NodeId anchor, SharedPlaces shared) {
   if (!walk.g.value(v).type.IsTensor() || !walk.g.value(v).type.tensor().IsComplete())
     return absl::UnimplementedError("a write of a value whose sizes are not known before the call");

@@ -79,6 +79,8 @@ void CollectWritten(ProgramWalk& walk, BlockId b, absl::flat_hash_set<MemoryId>&
 
 }  // namespace
 
+// Makes both branches pure, and then joins what they leave behind: sizes, memories, results. All of this is about one
+// state before and two after the branches, which separate functions would have to hand around.
 absl::Status ProcessIf(ProgramWalk& walk, NodeId n) {
   SMELT_RETURN_IF_ERROR(CheckResults(walk, n));
   const bool closed = walk.g.node(n).op.name() == op::kSmeltCond;
@@ -193,6 +195,8 @@ absl::Status ProcessIf(ProgramWalk& walk, NodeId n) {
   return absl::OkStatus();
 }
 
+// The steps must come in this order: each changes the operands, the parameters and the results of the loop together,
+// which only the whole sequence leaves consistent. That is why it is one long function.
 absl::Status ProcessLoop(ProgramWalk& walk, NodeId n) {
   SMELT_RETURN_IF_ERROR(CheckResults(walk, n));
   const bool is_while = walk.g.node(n).op.name() == op::kSmeltWhileLoop;

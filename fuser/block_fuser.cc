@@ -19,7 +19,8 @@
 namespace smelt {
 namespace {
 
-// Forms the group of a node, and joins it to those of its operands.
+// Forms the group of a node, and joins it to those of its operands. The candidates are collected first and joined
+// afterwards, because a join changes what is known of the others.
 absl::Status Visit(BlockGroups& block, int i) {
   const NodeId n = block.nodes[i];
   const std::vector<BlockId> blocks(block.graph.node(n).blocks.begin(), block.graph.node(n).blocks.end());

@@ -243,6 +243,8 @@ absl::StatusOr<Emitted> EmitParts(BlockGroups& block, int k, absl::string_view w
   return Emitted::kInParts;
 }
 
+// Copies the group into a subgraph, puts the node in its place, and takes it back if it has no kernel. The group's
+// nodes and its copy both stand in the graph in between, which no other code should see.
 absl::StatusOr<Emitted> EmitGroup(BlockGroups& block, int k, bool may_wait) {
   const Group& group = block.groups[k];  // good until EmitParts, whose parts are groups too
   absl::flat_hash_set<NodeId> members;

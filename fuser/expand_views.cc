@@ -27,6 +27,8 @@ absl::StatusOr<ExpansionStep> ShortenView(Expansion& edit, NodeId n) {
   return ExpansionStep::kChanged;
 }
 
+// A list of conditions, each of which keeps the copy, and at the end the view of the source. Later conditions rely on
+// what the earlier ones have found out about the layouts.
 void LookThroughCopy(Expansion& edit, NodeId n) {
   Graph& g = edit.graph();
   const ValueId copy = g.node(n).inputs[0];

@@ -225,6 +225,8 @@ bool MemoryAllows(const BlockGroups& block, int a, int b, bool reduces, std::str
   return true;
 }
 
+// A list of questions, each of which refuses the join with a reason. Nothing changes before the last of them is
+// answered, so they stand together.
 bool JoinGroup(BlockGroups& block, int a, int b, ValueId v, const Label& expected, int consumer, std::string* reason) {
   Group& ga = block.groups[a];
   Group& gb = block.groups[b];

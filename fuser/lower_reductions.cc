@@ -64,6 +64,8 @@ int Reduce(Lowering& l, ReduceKind kind, int value, int index, bool scan) {
   return r;
 }
 
+// Emits the loop's instructions in their order: the element, the combination, what follows it. Scans, indices of
+// maxima and plain sums differ at each of these places, not in one.
 absl::StatusOr<std::vector<int>> LowerReduction(Lowering& l, NodeId n, const Index& index, int guard) {
   Group& group = l.group();
   Builder& builder = l.builder();

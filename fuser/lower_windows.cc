@@ -10,6 +10,8 @@
 
 namespace smelt::kernel {
 
+// Max, average and adaptive pools differ in a few instructions of one loop over the window. Separate functions would
+// repeat that loop.
 absl::StatusOr<std::vector<int>> LowerPool(Lowering& l, NodeId n, OpFamily s, const Index& index, int guard) {
   Group& group = l.group();
   Builder& builder = l.builder();

@@ -126,6 +126,8 @@ Work RepeatedWork(const BlockGroups& block, int a, int b) {
   return sum;
 }
 
+// A list of questions, each of which leaves the group where it is and notes the reason. Nothing changes before the
+// last of them is answered, so they stand together.
 void PullGroup(BlockGroups& block, int k) {
   if (block.groups[k].members.empty() || !block.groups[k].pullable) return;
   int into = -1;

@@ -70,6 +70,7 @@ class Runner {
     return out;
   }
 
+  // A branch for each kind of node: views, kernels of groups, library operators. Each is the shortest way to run it.
   absl::Status Step(NodeId n) {
     const Node& node = g_.node(n);
     if (absl::StartsWith(node.op.name(), op::kPrimNamespace) || node.op == op::kSmeltSize) return absl::OkStatus();

@@ -91,6 +91,8 @@ void PlanBinder::Slice(int64_t bytes, BoundPlan::Launch* launch) const {
   launch->chunks = launch->chunk > 0 ? (launch->tiles + launch->chunk - 1) / launch->chunk : 0;
 }
 
+// Binds a plan to sizes: expressions, views, launches, library calls, each from those before it. It runs once for
+// each set of sizes, and reads as the list of what a bound plan has.
 absl::Status PlanBinder::BindNew(int index, BoundPlan* b) {
   const ExecutablePlan& plan = program_.plans()[index];
   const fb::PlanT& p = *plan.plan;

@@ -224,6 +224,9 @@ class CaseRunner {
   }
 
   // --- a call ---
+
+  // Reads a call's arguments, runs it and compares everything that it may have changed. The parts share the storages
+  // by name, which belong to one call.
   absl::Status RunCall(const Json& call) {
     const std::string where = absl::StrCat(path_, ": calls[", call_, "]");
     if (!call.is_object() || !call.contains("args") || !call["args"].is_array())

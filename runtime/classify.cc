@@ -25,6 +25,7 @@ bool TakesOtherStrides(const ExecutablePlan& p) {
 
 }  // namespace
 
+// A list of questions about pairs of arguments, each of which refuses the plan with a reason.
 bool CallClassifier::PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> args, std::string* why) const {
   // The plan is right for every pattern, unless the bundle was asked to refuse them.
   const bool any_order =

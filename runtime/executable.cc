@@ -485,6 +485,8 @@ std::vector<int> Executable::Closure(const std::vector<int>& roots) const {
   return list;
 }
 
+// Derives everything that a call needs from a plan, field after field in the order in which they depend on each
+// other. It is one function because most steps read what several earlier ones have set.
 void Executable::Prepare(const fb::PlanT& p, ExecutablePlan* out) {
   const fb::BundleT& b = *bundle_;
   const int num_args = static_cast<int>(b.args.size());

@@ -221,6 +221,8 @@ void Executor::Release() {
   strides_.Release();
 }
 
+// Gives each slot of the plan its address: arguments, states and the arena, then results. Everything that the plan
+// touches must lie in its memory before the first step runs, so all checks of a call's memory stand here.
 absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
   const fb::PlanT& p = *call_.plan->plan;
   BoundPlan& b = *call_.bound;

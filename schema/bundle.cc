@@ -774,6 +774,8 @@ class Verifier {
     return EachOf(b.instrs, "instruction", [&](const auto& i) { return EagerInstr(e, *i, depth); });
   }
 
+  // Checks the fields that all instructions have, then those of each kind. A field that a kind does not use must be
+  // empty, so every kind concerns all of them.
   absl::Status EagerInstr(const fb::EagerProgramT& e, const fb::EagerInstrT& i, int depth) {
     using K = fb::EagerKind;
     if (i.kind > K::MAX || i.layout > fb::EagerLayout::MAX) return Bad("its kind is unknown");
@@ -876,6 +878,8 @@ class Verifier {
     return Bad("its kind is unknown");
   }
 
+  // Checks the layers of the convention from the outermost on: the indices of each count what the layer before it
+  // leaves.
   absl::Status Convention(const fb::PlanT& p) {
     if (p.convention == nullptr) return Bad("it has no calling convention");
     const fb::ConventionT& c = *p.convention;
@@ -1071,6 +1075,7 @@ class Verifier {
     return Block(p, index, depth + 1);
   }
 
+  // A case for each kind of step, which checks the fields of that kind.
   absl::Status Step(const fb::PlanT& p, const fb::StepT& step, int depth) {
     using U = fb::StepUnion;
     SMELT_RETURN_IF_ERROR(Text(step.source, "its source"));

@@ -11,6 +11,7 @@ bool IsEagerViewOp(const std::string& full_name) {
   return (view != nullptr && view->concrete != nullptr) || full_name == op::kAsStridedScatter;
 }
 
+// The list of these operators, a line for each.
 bool IsEagerNumberOp(const std::string& name) {
   static const auto* const kOps = new absl::flat_hash_set<std::string>{
       op::kPrimListConstruct,

@@ -206,6 +206,7 @@ class Decoder {
     return out;
   }
 
+  // A case for each kind of attribute. What a kind does not have must be absent, and is checked with it.
   absl::StatusOr<Attribute> DecodeAttribute(const fb::Attribute* a, size_t graph, int depth) {
     const auto* ints = a->ints();
     const auto* floats = a->floats();

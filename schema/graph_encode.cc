@@ -174,6 +174,7 @@ class Encoder {
     return fb::CreateTensorData(b_, true, static_cast<uint8_t>(t.dtype()), sizes, strides, data);
   }
 
+  // Writes the tables of one graph, in the order of the schema's fields. Ids become numbers once, for all tables.
   absl::StatusOr<Offset<fb::Graph>> EncodeOne(const Graph& g) {
     num_nodes_ += g.num_nodes();
     if (num_nodes_ > kMaxNodes)

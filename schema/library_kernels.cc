@@ -139,6 +139,8 @@ DType ProductSum(DType t) {
   return IsIntegral(t) && ItemSize(t) < 4 ? DType::kInt32 : t;
 }
 
+// A case for each kernel with more than one stage. The stages and their words must fit what codegen emits, kernel by
+// kernel.
 fb::CudaKernelT LibraryKernel::Launch() const {
   constexpr int kThreads = 256;
   fb::CudaKernelT out;

@@ -488,6 +488,8 @@ std::string ArgumentMaker::WhyMissing(int arg, size_t call) const {
                       DidYouMean(name, names));
 }
 
+// Chooses the sizes of all symbols, then makes the arguments that the caller did not give. Each choice narrows the
+// next, so they are made in one pass.
 absl::Status ArgumentMaker::FillIn(size_t call, const SymbolSizes& sizes,
                                    std::vector<std::optional<Datum>>& args) const {
   fb::BundleT& b = *bundle_;

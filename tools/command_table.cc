@@ -103,6 +103,8 @@ std::vector<OptionSpec> ArgumentOptions(OptionSpec size) {
   };
 }
 
+// The table of all commands and their options, from which help, man pages and completions come. It is long because it
+// is the only place that states them.
 std::vector<CommandSpec> MakeCommands() {
   std::vector<CommandSpec> all;
   all.push_back({

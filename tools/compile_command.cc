@@ -32,6 +32,7 @@
 #include "smelt/tools/stats.h"
 
 namespace smelt {
+// Reads the options, compiles, writes and reports, one after the other as the user sees it.
 int RunCompile(const CommandLine& line) {
   CompileOptions options;
   KernelCache::Options cache_options;

@@ -64,6 +64,7 @@ absl::StatusOr<std::string> AddTimes(const CommandLine& line, const std::string&
 
 }  // namespace
 
+// One branch for each kind of file and of output. It is long because each of them has options that the others refuse.
 int RunInspect(const CommandLine& line) {
   absl::Status usage = line.CheckFiles({"case", "op-library", "op-schema"}, {"html"});
   if (line.positional().size() != 1) usage = absl::InvalidArgumentError("one file expected");

@@ -137,6 +137,7 @@ std::vector<ReportKernel> KernelsOf(const fb::BundleT& bundle) {
   return out;
 }
 
+// Counts over all models, then writes the page from top to bottom.
 std::string RenderReport(const ReportInfo& info, const std::vector<ReportModel>& models) {
   std::map<std::string, Use> uses;
   std::map<std::string, std::pair<int, int64_t>> unsupported;  // models, occurrences

@@ -132,7 +132,8 @@ absl::Status CheckOptions(const CommandLine& line, const PassPipeline& all, cons
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// Reads the graph, runs the passes and writes what is asked for.
+// Reads the graph, runs the passes and writes what is asked for. It is long because of the options, which act in
+// between.
 int RunPasses(const CommandLine& line, const PassPipeline& all, const std::vector<const Pass*>& passes,
               const std::string& standard_input) {
   Progress progress("smelt-opt", line.Has("quiet"));

@@ -269,6 +269,8 @@ class ConventionRun {
     return copy;
   }
 
+  // Follows the convention step by step: what was written goes to arguments and states, then geometries change, then
+  // results are made. Each step reads the values of before the call, which are collected first.
   absl::StatusOr<EvalResult> Epilogue() {
     // Looks everything up before the geometry changes below, so that they do not affect each other.
     for (const EvalValue& d : distinct_) {

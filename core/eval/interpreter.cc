@@ -246,6 +246,7 @@ class Interpreter {
     return args[i].tensor();
   }
 
+  // A case for each of smelt's own operators. Each is a few lines, and shares nothing with the others.
   absl::StatusOr<Values> ComputeOwn(const Node& node, const Values& args) {
     const std::string& name = node.op.name();
     if (name == "smelt::view") {

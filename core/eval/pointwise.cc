@@ -422,6 +422,7 @@ absl::StatusOr<Values> Pointwise(Call& c) {
   return results;
 }
 
+// Reductions and scans go over the same lines, and differ in when they store. The lambdas share the accumulators.
 absl::StatusOr<Values> Reduction(Call& c) {
   if (HasComplex(c)) return ComplexReduction(c);
   SMELT_ASSIGN_OR_RETURN(ReductionMeaning m, BuildReduction(c.op));

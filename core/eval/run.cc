@@ -358,6 +358,8 @@ absl::StatusOr<Values> Out(Call& c, OpName functional) {
 
 }  // namespace
 
+// Builds a graph of the node and its arguments, decomposes it, and runs it: the values of the call become inputs on
+// the way in, and results on the way out.
 absl::StatusOr<Values> RunDecomposed(Call& c) {
   if (c.state->depth > 60) return c.Unsupported("decomposes without end");
   Graph g;

@@ -141,6 +141,8 @@ absl::StatusOr<Attribute> ParseListAttribute(Cursor& c, const Type* hint) {
   return Attribute(std::move(ints));
 }
 
+// A case for each form that an attribute begins with. PyTorch prints several of them without their kind, so the order
+// of the cases decides.
 absl::StatusOr<Attribute> ParsePlain(Cursor& c, const Type* hint) {
   size_t start = c.pos();
   char ch = c.Peek();

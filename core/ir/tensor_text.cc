@@ -153,6 +153,7 @@ void AppendElement(DType dtype, const char* p, std::string& out) {
   }
 }
 
+// A case for each dtype, whose numbers have a text and a range of their own.
 absl::Status ParseElement(Cursor& c, DType dtype, char* p) {
   c.SkipSpaces();
   size_t start = c.pos();
@@ -395,6 +396,8 @@ absl::StatusOr<Tensor> ParseOneElementTensor(Cursor& c, const Type* hint) {
   return t;
 }
 
+// PyTorch's text says its dtype and sizes at the end, and scales and rows before it. So the parts are read in another
+// order than they stand in, by one function that holds all of them.
 std::optional<Tensor> ParseTorchTensor(absl::string_view text, const Type* hint) {
   // The end: "[ CPUFloatType{2,2} ]".
   size_t bracket = text.rfind('[');

@@ -194,6 +194,7 @@ void AppendExprs(const std::vector<Expr>& exprs, std::string& out) {
 
 void AppendTypes(absl::Span<const Type> types, std::string& out);
 
+// A case for each kind of type.
 void AppendType(const Type& type, std::string& out) {
   switch (type.kind()) {
     case TypeKind::kTensor: {

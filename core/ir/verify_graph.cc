@@ -24,6 +24,7 @@ class Verifier {
  public:
   explicit Verifier(const Graph& g) : g_(g) {}
 
+  // A list of checks of the whole graph, each with its own message, and then of each block.
   absl::Status Run() {
     if (g_.input_infos.size() != g_.inputs().size()) {
       return absl::InternalError(absl::StrCat("expected an InputInfo for each of ", g_.inputs().size(),

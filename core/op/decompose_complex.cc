@@ -34,6 +34,8 @@ class ComplexRule {
   ComplexRule(Graph& g, NodeId n, const OpCall& call)
       : g_(g), n_(n), e_(g, n), call_(call), part_(PartComputedIn(g, n, call)), z_(e_, part_) {}
 
+  // One branch for each operator, by its formula over the real and the imaginary part. The formulas share nothing but
+  // these parts, so the list of them is long.
   absl::StatusOr<bool> Run() {
     const std::string name = PlainName(call_.op().name());
     const bool complex_result = IsComplexTensor(g_.value(g_.node(n_).outputs[0]).type);

@@ -32,6 +32,7 @@ const NameSet& GeometryWriters() {
   return *kNames;
 }
 
+// A list of names, a line for each.
 const NameSet& GeometryReaders() {
   static const NameSet* const kNames = new NameSet{"aten::size",
                                                    "aten::sym_size",

@@ -238,6 +238,8 @@ const absl::flat_hash_map<absl::string_view, absl::string_view>& HiddenLines() {
   return *kLines;
 }
 
+// Derives the effects in one pass over the schema, then corrects them by the tables of this folder. The corrections
+// depend on their order, so they stand in one function.
 OpEffects FromSchema(const FunctionSchema& s) {
   OpEffects e;
   const std::string& name = s.op.name();

@@ -213,6 +213,8 @@ bool IsOut(const Argument& a) {
   return a.kw_only && (a.alias.is_write || writes_elements);
 }
 
+// Asks the sources of type rules one after the other: the first that knows the operator decides. The order is the
+// contract, so it can be read in one place.
 absl::StatusOr<Outputs> InferOwn(const OpCall& call, SymbolicDecide& decide, const SymbolRanges& ranges) {
   Ctx c{call, decide, {}};
   const FunctionSchema* schema = FindSchema(call.op());
@@ -868,6 +870,8 @@ bool IsInferred(const Graph& g, NodeId n) {
   return node.blocks.empty() && node.op.name() != "prim::Constant" && node.op.name() != "smelt::size";
 }
 
+// The nodes of TorchScript that make containers and take them apart come first, a few lines each. All others have a
+// rule, whose results are then compared with what the graph states.
 absl::Status InferNode(Graph& g, NodeId n) {
   const Node& node = g.node(n);
   const std::string& name = node.op.name();

@@ -279,6 +279,7 @@ absl::Status BackwardSizes(Ctx& c) {
 
 }  // namespace
 
+// The table of rules, some of which are so short that they stand in it.
 void AddMovementTypeRules(RuleTable& r) {
   AddRule(r, "cat concat concatenate", Cat);
   AddRule(r, "stack", Stack);

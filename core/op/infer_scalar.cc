@@ -46,6 +46,7 @@ absl::Status SizeRule(Ctx& c) {
 
 }  // namespace
 
+// The table of rules, some of which are so short that they stand in it.
 void AddScalarRules(RuleTable& r) {
   AddRule(r, "size stride sym_size sym_stride", SizeRule);
   AddRule(r, "numel sym_numel", [](Ctx& c) -> absl::Status {

@@ -50,8 +50,9 @@ void FreshOnly(OpEffects* e) {
 
 }  // namespace
 
-// Operators that return their argument or a copy (to, contiguous, reshape) count as readers of its data even where the
-// types say that they do not copy: a write that moved across a copy would change it.
+// Operators that return their argument or a copy (to, contiguous, reshape) count as readers of its data even where
+// the types say that they do not copy: a write that moved across a copy would change it. It is long because it has a
+// case for each kind of node whose arguments decide its effects.
 OpEffects NodeEffects(const Graph& g, const Node& n, const OpEffects& effects, bool trust_types) {
   OpEffects e = effects;
   auto has = [&](int i) { return i >= 0 && i < static_cast<int>(n.inputs.size()); };

@@ -106,6 +106,7 @@ int64_t FormatCode(const std::string& s) {
 
 }  // namespace
 
+// Reads the fields of one recorded answer, in the order of the format.
 Answer OpAnswers::Get(int index) const {
   const json& e = rep_->entries[index];
   Answer a;

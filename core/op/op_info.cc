@@ -221,6 +221,8 @@ OpName FunctionalOfOut(const FunctionSchema& schema) {
   return OpName();
 }
 
+// Asks what is known of the operator, in the order in which the answers exclude each other: smelt's own names,
+// tables, then the schema. It is long because of the tables that it holds.
 OpInfo Describe(OpName op) {
   OpInfo info;
   info.op = op;

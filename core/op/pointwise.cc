@@ -598,6 +598,7 @@ DType FactoryDType(Ctx& c, int value) {
   return DType::kFloat32;
 }
 
+// The table of all pointwise operators. It is as long as there are operators, with a line or two for each.
 const absl::flat_hash_map<std::string, Rule>& Rules() {
   static const auto* const kRules = [] {
     auto* r = new absl::flat_hash_map<std::string, Rule>();

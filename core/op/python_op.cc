@@ -4,6 +4,7 @@
 
 namespace smelt {
 
+// The table of operators on Python's values, a line for each name.
 std::optional<PythonOp> FindPythonOp(absl::string_view name) {
   using P = PythonOp;
   static const auto* const kOps = new absl::flat_hash_map<absl::string_view, PythonOp>{

@@ -110,6 +110,8 @@ namespace op_internal {
 bool HasReduction(OpName op) { return Table().contains(op.full()); }
 }  // namespace op_internal
 
+// A case for each reduction, which says what it does to an element and to the sum. It is long because there are many,
+// with little in common.
 absl::StatusOr<ReductionMeaning> BuildReduction(const OpCall& call) {
   auto it = Table().find(call.op().full());
   if (it == Table().end()) return call.Unsupported("is not a reduction");

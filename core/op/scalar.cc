@@ -194,6 +194,7 @@ double NextAfter(DType t, double a, double b) {
   return std::nextafter(a, b);
 }
 
+// A case for each operator of scalar functions.
 double EvalFloat(ScalarOp op, DType t, double a, double b, double c) {
   switch (op) {
     case ScalarOp::kAdd:

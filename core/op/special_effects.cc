@@ -76,6 +76,7 @@ OpEffects PureVarargs(uint16_t args) {
 
 }  // namespace
 
+// The list of these nodes, in groups of equal effects.
 bool MakeSpecial(absl::string_view name, OpEffects* e) {
   auto kind = SpecialKinds().find(name);
   if (kind != SpecialKinds().end()) {

@@ -558,7 +558,8 @@ class Attention : public PreparedOp {
     multiply(copy, DType::kFloat32, columns);
   }
 
-  // A block of many rows, whose lanes lie in panels.
+  // A block of many rows, whose lanes lie in panels. It is one loop over tiles of keys, whose steps share buffers
+  // that are laid out once.
   void RunMany(const Block& b) const {
     const int64_t width = PanelWidth(), panels = (b.rows + width - 1) / width, lanes = panels * width;
     const int64_t tile = std::min(kKeys, std::max<int64_t>(b.end - b.begin, 1));

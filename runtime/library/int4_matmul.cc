@@ -153,7 +153,8 @@ struct Rows {
   }
 };
 
-// y[m * ldy + j] for kCount vectors of columns of a block, from column `first` of the block on.
+// y[m * ldy + j] for kCount vectors of columns of a block, from column `first` of the block on. It is one function
+// because the sums must stay in registers.
 template <int kLanes, int kRows, int kCount, bool kPairs>
 SMELT_INLINE void Columns(const Packing& p, const char* block, int64_t lines, int64_t first, const Rows& rows, float* y,
                           int64_t ldy) {

@@ -66,6 +66,8 @@ void FoldBatch(int64_t a_row_stride, int64_t c_row_stride, MatmulProblem& p) {
 
 }  // namespace
 
+// Checks all operands before it computes with any: what a file claims may not fit in several ways, each of which has
+// its message.
 absl::StatusOr<MatmulProblem> UnderstandMatmul(const LibraryRequest& r) {
   SMELT_RETURN_IF_ERROR(CheckArity(r, 2, 3, 1, 1, 0));
   const OperandShape &a = r.inputs[0], &b = r.inputs[1], &c = r.outputs[0];
