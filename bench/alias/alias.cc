@@ -2,7 +2,8 @@
 //
 //   bazel run -c opt //bench/alias -- [--only=build/chain] [--max=1000000] [--runs=3]
 //   bazel run -c opt //bench/alias -- --only=linear/ --questions=0 --stages=remove,group,insert_random
-//                                                                    edits every family
+//                                                                    edits every family; groups form once
+//                                                                    mutations are removed
 //   bazel run -c opt //bench/alias -- --print=chain --nodes=1000      prints the graph as text, for TorchScript
 //   python3 bench/alias/torchscript.py bazel-bin/bench/alias/alias    runs the same graphs in TorchScript; prints
 //   ratios
@@ -10,6 +11,7 @@
 // Figures are minima over the runs. `ratio` is time(2N) / time(N) at the two largest sizes.
 
 #include <malloc.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <climits>
@@ -40,6 +42,13 @@ double Now() {
   timespec t;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
+// The pages that the thread has touched for the first time.
+int64_t PageFaults() {
+  rusage r;
+  getrusage(RUSAGE_THREAD, &r);
+  return r.ru_minflt;
 }
 
 struct Options {
@@ -348,7 +357,8 @@ void Linear(const Options& o) {
     }
     if (worst.empty()) worst = stages;
     int64_t nodes[2] = {0, 0}, sizes[2] = {0, 0};
-    double bytes[2] = {0, 0};
+    double bytes[2] = {0, 0}, first_us = 0;
+    int64_t first_faults = 0, last_faults = 0;
     for (int k : {0, 1}) {
       std::unique_ptr<Graph> g = family.make(o.max / (2 - k));
       nodes[k] = g->num_nodes();
@@ -369,7 +379,13 @@ void Linear(const Options& o) {
       // The first build of the larger size is the first to use so much memory: half of its time may go into page faults.
       for (int run = 0; run < o.runs; ++run) {
         db.reset();
+        const int64_t before = PageFaults();
         time(0, nullptr, build);
+        if (run == 0) {
+          first_us = stages[0].seconds[k] / sizes[k] * 1e6;
+          first_faults = PageFaults() - before;
+        }
+        last_faults = PageFaults() - before;
       }
       bytes[k] = static_cast<double>(db->GetStats().bytes) / nodes[k];
       const auto ask = [&] {
@@ -421,6 +437,8 @@ void Linear(const Options& o) {
     }
     std::printf("{\"name\": \"%s\", \"nodes\": %lld, \"nodes_and_edges\": %lld, \"bytes_per_node\": %.0f", name.c_str(),
                 static_cast<long long>(nodes[1]), static_cast<long long>(sizes[1]), bytes[1]);
+    std::printf(", \"first_us\": %.3f, \"first_page_faults\": %lld, \"last_page_faults\": %lld", first_us,
+                static_cast<long long>(first_faults), static_cast<long long>(last_faults));
     if (bytes[1] > worst_bytes) {
       worst_bytes = bytes[1];
       worst_bytes_in = name;
