@@ -264,7 +264,7 @@ int64_t PeakKilobytes() {
 }
 
 TEST(AttentionTest, MemoryDoesNotGrowWithTheProductOfQueriesAndKeys) {
-  constexpr int64_t kRows = 4096, kKeys = 16384, kScores = kRows * kKeys * static_cast<int64_t>(sizeof(float));
+  constexpr int64_t kRows = 2048, kKeys = 8192, kScores = kRows * kKeys * static_cast<int64_t>(sizeof(float));
   Operands operands({.batch = 1, .heads = 1, .key_heads = 1, .rows = kRows, .keys = kKeys, .depth = 8, .columns = 8});
   const int64_t before = PeakKilobytes();
   ASSERT_GT(before, 0);
