@@ -1,11 +1,19 @@
 #!/usr/bin/env bash
 # Unpacks Debian's packages for arm64, and all that they depend on, into a folder.
 #
-#   aarch64_sysroot.sh CACHE FOLDER PACKAGE...
+#   aarch64_sysroot.sh [--programs] CACHE FOLDER PACKAGE...
+#
+# By default the folder is one to compile and link with. With --programs it is a root in which programs run.
 #
 # apt downloads into CACHE, with a state of its own, in which nothing is installed; its sources are this system's. The folder is
 # laid out as Debian is now: /lib is a link to /usr/lib.
 set -euo pipefail
+left_out=(--exclude=./usr/share --exclude=./var --exclude=./etc)
+if [[ $1 == --programs ]]; then
+  shift
+else
+  left_out+=('--exclude=./usr/*bin' '--exclude=*/python3*')
+fi
 cache=$1 folder=$2
 shift 2
 
@@ -30,7 +38,6 @@ apt -s --no-install-recommends install "$@" | sed -nE 's/^Inst ([^ ]+) \(([^ ]+)
   [[ $package != libc6-dev_* ]] || continue
   # In a file's name, apt writes the colon of a version as %3a.
   for file in "$cache/archives/${package//:/%3a}"_{arm64,all}.deb; do
-    [[ ! -e $file ]] || dpkg-deb --fsys-tarfile "$file" | tar -x --keep-directory-symlink --no-same-owner -C "$folder" --wildcards \
-      --exclude=./usr/share --exclude=./usr/*bin --exclude=./var --exclude=./etc --exclude=*/python3*
+    [[ ! -e $file ]] || dpkg-deb --fsys-tarfile "$file" | tar -x --keep-directory-symlink --no-same-owner -C "$folder" --wildcards "${left_out[@]}"
   done
 done
