@@ -29,9 +29,12 @@ class CudaEmitter {
   using Value = llvm::Value;
 
  public:
-  CudaEmitter(llvm::Module& module, const KernelSpec& spec, const std::string& symbol, const CudaLimits& limits);
+  CudaEmitter(llvm::Module& module, const KernelSpec& spec, const std::string& symbol, const CudaLimits& limits,
+              bool is_kernel = true);
   // Emits stage `stage` of the launch, and the end of the function.
   void Emit(int stage);
+  // Emits the point whose number, in row-major order, is the function's `begin`, and the end of the function.
+  llvm::Function* EmitOnePoint();
 
  private:
   // Threads that compute a row together: a warp or a block.

@@ -29,7 +29,7 @@ CpuFeatures Features() {
 
 }  // namespace
 
-CudaFunction::CudaFunction(llvm::Module& module, const KernelSpec& spec, const std::string& symbol)
+CudaFunction::CudaFunction(llvm::Module& module, const KernelSpec& spec, const std::string& symbol, bool is_kernel)
     : s_(spec),
       m_(module),
       c_(module.getContext()),
@@ -39,13 +39,14 @@ CudaFunction::CudaFunction(llvm::Module& module, const KernelSpec& spec, const s
       i64_(b_.getInt64Ty()) {
   Type* ptr = b_.getPtrTy();
   fn_ = llvm::Function::Create(llvm::FunctionType::get(b_.getVoidTy(), {ptr, i64_, i64_, ptr, ptr}, false),
-                               llvm::GlobalValue::ExternalLinkage, symbol, m_);
-  fn_->setCallingConv(llvm::CallingConv::PTX_Kernel);
-  if (TakesWordsByValue(spec)) {
+                               is_kernel ? llvm::GlobalValue::ExternalLinkage : llvm::GlobalValue::InternalLinkage,
+                               symbol, m_);
+  if (is_kernel) fn_->setCallingConv(llvm::CallingConv::PTX_Kernel);
+  if (is_kernel && TakesWordsByValue(spec)) {
     fn_->addParamAttr(0, llvm::Attribute::getWithByValType(c_, llvm::ArrayType::get(i64_, spec.num_words())));
     fn_->addParamAttr(0, llvm::Attribute::getWithAlignment(c_, llvm::Align(8)));
   }
-  fn_->addFnAttr("nvvm.reqntid", absl::StrCat(kCudaBlock));
+  if (is_kernel) fn_->addFnAttr("nvvm.reqntid", absl::StrCat(kCudaBlock));
   fn_->addFnAttr(llvm::Attribute::NoUnwind);
   entry_ = BasicBlock::Create(c_, "entry", fn_);
   b_.SetInsertPoint(entry_);
@@ -54,10 +55,13 @@ CudaFunction::CudaFunction(llvm::Module& module, const KernelSpec& spec, const s
   workspace_ = b_.CreateAddrSpaceCast(fn_->getArg(4), llvm::PointerType::get(c_, kCudaGlobal));
   scalar_.SetStatusHandler([this](int code, Value* bad) { SetStatus(code, bad); });
   scalar_.SetMathHandler([this](ScalarOp op, Value* x, Value* y) { return Math(op, x, y); });
-  thread_ = Register(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x);
-  block_ = Register(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x);
-  blocks_ = Register(llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_x);
+  if (is_kernel) {
+    thread_ = Register(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x);
+    block_ = Register(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x);
+    blocks_ = Register(llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_x);
+  }
   LoadWords(fn_->getArg(0));
+  if (!is_kernel) constant_.assign(constant_.size(), false);
   // Loops below branch out of here; allocas stay in the entry.
   BasicBlock* body = Block("body");
   b_.CreateBr(body);

@@ -34,7 +34,9 @@ class CudaFunction {
  public:
   // Creates the function, loads the parameter block, and stands in the body. Returns from the kernel without work where
   // the spec reads at indices into nothing.
-  CudaFunction(llvm::Module& module, const KernelSpec& spec, const std::string& symbol);
+  // What is no kernel is a function for a kernel's threads: it takes the words by a pointer, and has no threads() of its
+  // own. Others may have written the memory of its params in the same launch.
+  CudaFunction(llvm::Module& module, const KernelSpec& spec, const std::string& symbol, bool is_kernel = true);
   CudaFunction(const CudaFunction&) = delete;
   CudaFunction& operator=(const CudaFunction&) = delete;
 
@@ -64,6 +66,8 @@ class CudaFunction {
   Value* begin() const { return begin_; }    // the tiles of the launch
   Value* end() const { return end_; }
   Value* workspace() const { return workspace_; }  // in global memory
+  // The function's parameters, as each kernel has them: words, begin, end, status, workspace.
+  llvm::Function* function() const { return fn_; }
 
   // ---- the parameter block ----
 

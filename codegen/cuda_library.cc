@@ -232,7 +232,7 @@ absl::StatusOr<std::unique_ptr<llvm::Module>> LowerLibraryKernel(llvm::LLVMConte
   const std::string& base = kernel.base;
   if (base == kProductKernel || base == kWideProductKernel || base == kSplitProductKernel ||
       base == kConvolutionKernel || base == kWideConvolutionKernel) {
-    EmitProduct(*module, kernel, capability);
+    SMELT_RETURN_IF_ERROR(EmitProduct(*module, kernel, capability));
     return module;
   }
   if (base == kTensorAttentionKernel && capability < 80) {

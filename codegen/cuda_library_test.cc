@@ -8,6 +8,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -125,6 +126,72 @@ TEST_P(ProductTest, AddsInOrderWhateverTheSizesAndStrides) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(All, ProductTest, testing::Range(0, static_cast<int>(std::size(kProducts))));
+
+class JoinedProductTest : public testing::TestWithParam<int> {};
+
+// The kernel that goes on squares each element, which the product has rounded, and adds a row. All is exact.
+TEST_P(JoinedProductTest, AKernelOfPointsGoesOnWithEachElement) {
+  using namespace product_words;  // NOLINT
+  auto [kernel, capability] = kProducts[GetParam()];
+  const DType in = kernel.types[0], out = kernel.types[1];
+  if (!IsFloating(in)) GTEST_SKIP() << "sums of integers are exact in another test";
+  const std::string type(Name(out));
+  std::string text =
+      absl::StrCat("kernel parallel=2 reduction=0 vector=1 sequential=0\nparam ", type, " r [any,unit] alias=0\nparam ",
+                   type, " r [zero,unit] alias=1\nparam ", type, " w [any,unit] alias=2\n");
+  if (IsHalf(out)) {
+    absl::StrAppend(&text, "%0 = load.p0 ", type, "\n%1 = cast float32 %0\n%2 = mul float32 %1 %1\n%3 = load.p1 ", type,
+                    "\n%4 = cast float32 %3\n%5 = add float32 %2 %4\n%6 = cast ", type, " %5\n%7 = store.p2 ", type,
+                    " %6\nouter 0 1 2 3 4 5 6 7\n");
+  } else {
+    absl::StrAppend(&text, "%0 = load.p0 ", type, "\n%1 = mul ", type, " %0 %0\n%2 = load.p1 ", type, "\n%3 = add ",
+                    type, " %1 %2\n%4 = store.p2 ", type, " %3\nouter 0 1 2 3 4\n");
+  }
+  constexpr int kSpecWords = 2 + 2 + 1 + 2;
+  kernel.epilogue_key = "squares", kernel.epilogue_spec = text, kernel.epilogue_words = kSpecWords;
+  for (const auto& [m, n, z] : {std::tuple<int64_t, int64_t, int64_t>{70, 65, 1}, {130, 3, 2}}) {
+    constexpr int64_t kDepth = 40;
+    SCOPED_TRACE(absl::StrCat(kernel.Entry(), " ", m, "x", n));
+    LibraryMemory a(in, z * m * kDepth), b(in, kDepth * n), c(out, z * m * n), row(out, n), o(out, z * m * n);
+    for (int64_t i = 0; i < a.elements(); ++i)
+      a.Set(i, static_cast<double>(i % 7 == 0) - static_cast<double>(i % 5 == 0));
+    for (int64_t i = 0; i < b.elements(); ++i) b.Set(i, static_cast<double>(i % 3 == 0));
+    for (int64_t i = 0; i < n; ++i) row.Set(i, static_cast<double>(i % 4));
+    std::vector<int64_t> words(kCount, 0);
+    words[kRows] = m, words[kColumns] = n, words[kInner] = kDepth;
+    words[kBatch] = words[kBatch + 1] = words[kBatch + 2] = 1, words[kBatch + 3] = z;
+    words[kA] = a.word(), words[kA + 1] = kDepth, words[kA + 2] = 1, words[kA + 6] = m * kDepth;
+    words[kB] = b.word(), words[kB + 1] = n, words[kB + 2] = 1;
+    words[kC] = c.word(), words[kC + 1] = n, words[kC + 2] = 1, words[kC + 6] = m * n;
+    words[kAlpha] = words[kBeta] = Bits(1);
+    if (kernel.base == kSplitProductKernel) words.push_back(2);
+    for (const int64_t w : {z * m, n, c.word(), n, row.word(), o.word(), n}) words.push_back(w);
+    LaunchLibraryKernel(kernel, capability, words, 3);
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < z * m; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        double want = 0;
+        for (int64_t k = 0; k < kDepth; ++k) want += a.Get(i * kDepth + k) * b.Get(k * n + j);
+        wrong += c.Get(i * n + j) != want;
+        wrong += o.Get(i * n + j) != want * want + row.Get(j);
+      }
+    }
+    EXPECT_EQ(wrong, 0);
+    // Nothing lies around it.
+    EXPECT_EQ(std::memcmp(o.at(-1), o.at(z * m * n), static_cast<size_t>(ItemSize(out))), 0);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(All, JoinedProductTest, testing::Range(0, static_cast<int>(std::size(kProducts))));
+
+TEST(CudaLibraryTest, AKernelThatMayRefuseCannotGoOn) {
+  LibraryKernel kernel = {kProductKernel, {DType::kFloat32, DType::kFloat32}};
+  kernel.epilogue_key = "sums", kernel.epilogue_words = 4;
+  kernel.epilogue_spec =
+      "kernel parallel=0 reduction=1 vector=0 sequential=0\nparam float32 r [unit] alias=-1\nparam float32 w [zero] "
+      "alias=-1\n%0 = load.p0 float32\n%1 = reduce.sum float32 %0\n%2 = store.p1 float32 %1\ninner 0 1\nouter 2\n";
+  const auto made = CudaEmulation::CreateLibrary(kernel, 80);
+  EXPECT_EQ(made.status().code(), absl::StatusCode::kUnimplemented) << made.status();
+}
 
 TEST(CudaLibraryTest, IntegersWrap) {
   using namespace product_words;  // NOLINT

@@ -3,10 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
+#include "llvm/Transforms/Utils/Cloning.h"
 #include "smelt/codegen/cuda_library_function.h"
 #include "smelt/codegen/cuda_schedule.h"
+#include "smelt/codegen/lower_cuda.h"
+#include "smelt/core/base/check.h"
+#include "smelt/core/base/status_macros.h"
 #include "smelt/schema/library_kernels.h"
 #include "smelt/schema/library_words.h"
 
@@ -32,9 +37,12 @@ class ProductEmitter {
  public:
   // kSlice computes the sums of one slice of the inner dim, and kSum the result of all of them.
   enum class Part { kWhole, kSlice, kSum };
-  ProductEmitter(llvm::Module& module, const LibraryKernel& kernel, int capability, Part part)
+  // `epilogue` may be null.
+  ProductEmitter(llvm::Module& module, const LibraryKernel& kernel, int capability, Part part, llvm::Function* epilogue)
       : c_(module.getContext()),
         part_(part),
+        epilogue_(part == Part::kSlice ? nullptr : epilogue),
+        epilogue_words_(kernel.NumWords() - kernel.epilogue_words),
         f_(module, kernel, kernel.StageEntry(part == Part::kSum ? 1 : 0)),
         b_(f_.b()),
         is_convolution_(kernel.base == kConvolutionKernel || kernel.base == kWideConvolutionKernel),
@@ -72,6 +80,7 @@ class ProductEmitter {
   int UnitInner() const { return kCudaBlock / (tile_.side / tile_.unit); }
 
   void Sizes();
+  void Return();
   void AddSlices();
   void PlaceBatch(Value* z);
   void Tile(Value* item);
@@ -88,6 +97,11 @@ class ProductEmitter {
   void MultiplyByMma(Value* buffer);
   void Results(Value* first_row, Value* first_column, Value* z);
   void StoreResult(Value* sum, const Term& row, const Term& column);
+  // The address of an element of the result.
+  Value* ResultAt(Value* row, Value* column);
+  // Computes the epilogue of an element of the result, or of all of a tile, by all threads of the block.
+  void GoOn(Value* row, Value* column);
+  void GoOnWithTile();
 
   Value* Arg(int n) const { return f_.Arg(n); }
   Value* Emit(const Term& t) { return f_.Emit(t); }
@@ -101,6 +115,9 @@ class ProductEmitter {
 
   llvm::LLVMContext& c_;
   const Part part_;
+  llvm::Function* const epilogue_;
+  const int epilogue_words_;                // the first of them
+  std::vector<llvm::CallInst*> to_inline_;  // calls of it
   CudaLibraryFunction f_;
   llvm::IRBuilder<>& b_;
   const bool is_convolution_;
@@ -150,7 +167,7 @@ void ProductEmitter::Emit() {
   Sizes();
   if (part_ == Part::kSum) {
     AddSlices();
-    b_.CreateRetVoid();
+    Return();
     return;
   }
   CudaFunction& g = f_.f();
@@ -165,7 +182,15 @@ void ProductEmitter::Emit() {
   for (int k = 0; k < tile_.side * tile_.side / kCudaBlock; ++k) sums_.push_back(g.Variable(f_.TypeOf(sum_)));
   const Term items = Term(sizes_.row_tiles) * sizes_.column_tiles * sizes_.batches * sizes_.slices;
   f_.For(g.block(), items, g.blocks(), [&](Value* item) { Tile(item); });
+  Return();
+}
+
+void ProductEmitter::Return() {
   b_.CreateRetVoid();
+  for (llvm::CallInst* call : to_inline_) {
+    llvm::InlineFunctionInfo info;
+    SMELT_CHECK(llvm::InlineFunction(*call, info).isSuccess());
+  }
 }
 
 // The workspace has a tile of sums for each slice of each tile, the slices of a tile one after the other.
@@ -189,6 +214,7 @@ void ProductEmitter::AddSlices() {
     });
     PlaceBatch(z);
     StoreResult(Get(sum), row, column);
+    if (epilogue_ != nullptr) GoOn(row, column);
   });
 }
 
@@ -556,6 +582,32 @@ void ProductEmitter::Tile(Value* item) {
     g.Barrier();
   });
   Results(first_row, first_column, z);
+  if (epilogue_ != nullptr) GoOnWithTile();
+}
+
+void ProductEmitter::GoOnWithTile() {
+  CudaFunction& g = f_.f();
+  g.Barrier();
+  // Adjacent threads take adjacent columns where they are adjacent in memory, else rows.
+  const int column_stride = is_convolution_ ? int{convolution_words::kOutput} + 2 : int{product_words::kC} + 2;
+  const Term by_columns = Term(Arg(column_stride)) == 1;
+  f_.For(g.thread(), int64_t{tile_.side} * tile_.side, kCudaBlock, [&](Value* n) {
+    const Term slow = Term(n) / tile_.side, fast = Term(n) % tile_.side;
+    Value* const row = Emit(Term(first_row_) + Term::Select(by_columns, slow, fast));
+    Value* const column = Emit(Term(first_column_) + Term::Select(by_columns, fast, slow));
+    f_.If((Term(row) < sizes_.rows) & (Term(column) < sizes_.columns), [&] { GoOn(row, column); });
+  });
+}
+
+void ProductEmitter::GoOn(Value* row, Value* column) {
+  llvm::Function* const kernel = f_.f().function();
+  // The result is dense, so that its elements are numbered as they lie.
+  Value* const address = b_.CreatePtrToInt(ResultAt(row, column), b_.getInt64Ty());
+  const int result = is_convolution_ ? int{convolution_words::kOutput} : int{product_words::kC};
+  Value* const number = Emit((Term(address) - Arg(result)) / ItemSize(out_));
+  Value* const words = b_.CreateConstGEP1_64(b_.getInt64Ty(), kernel->getArg(0), epilogue_words_);
+  Value* const end = Emit(Term(number) + 1);
+  to_inline_.push_back(b_.CreateCall(epilogue_, {words, number, end, kernel->getArg(3), kernel->getArg(4)}));
 }
 
 void ProductEmitter::Results(Value* first_row, Value* first_column, Value* z) {
@@ -592,6 +644,23 @@ void ProductEmitter::Results(Value* first_row, Value* first_column, Value* z) {
   }
 }
 
+Value* ProductEmitter::ResultAt(Value* row, Value* column) {
+  Term at = 0;
+  if (is_convolution_) {
+    using namespace convolution_words;  // NOLINT
+    at = Term(column) * Arg(kOutput + 2);
+    Value* rest = row;
+    for (int d = 2; d >= 0; --d) {
+      at = at + Term(rest) % Arg(kOut + d) * Arg(kOutput + 4 + d);
+      rest = Emit(Term(rest) / Arg(kOut + d));
+    }
+    at = at + Term(rest) * Arg(kOutput + 1);
+  } else {
+    at = Term(row) * Arg(product_words::kC + 1) + Term(column) * Arg(product_words::kC + 2);
+  }
+  return f_.Address(c_base_, out_, at);
+}
+
 void ProductEmitter::StoreResult(Value* sum, const Term& row_term, const Term& column_term) {
   Value* const row = Emit(row_term);
   Value* const column = Emit(column_term);
@@ -623,31 +692,30 @@ void ProductEmitter::StoreResult(Value* sum, const Term& row_term, const Term& c
       Value* before = Get(result);
       b_.CreateStore(sums_floats() ? b_.CreateFAdd(before, bias) : b_.CreateAdd(before, bias), result);
     });
-    Term at = 0;
-    if (is_convolution_) {
-      using namespace convolution_words;  // NOLINT
-      at = Term(column) * Arg(kOutput + 2);
-      Value* rest = row;
-      for (int d = 2; d >= 0; --d) {
-        at = at + Term(rest) % Arg(kOut + d) * Arg(kOutput + 4 + d);
-        rest = Emit(Term(rest) / Arg(kOut + d));
-      }
-      at = at + Term(rest) * Arg(kOutput + 1);
-    } else {
-      at = Term(row) * Arg(product_words::kC + 1) + Term(column) * Arg(product_words::kC + 2);
-    }
-    Value* address = f_.Address(c_base_, out_, at);
+    Value* address = ResultAt(row, column);
     f_.Store(f_.scalar().Cast(Get(result), sum_, type), address, out_);
   });
 }
 
 }  // namespace
 
-void EmitProduct(llvm::Module& module, const LibraryKernel& kernel, int capability) {
+absl::Status EmitProduct(llvm::Module& module, const LibraryKernel& kernel, int capability) {
   using Part = ProductEmitter::Part;
+  llvm::Function* epilogue = nullptr;
+  KernelSpec spec;  // outlives the function's emission
+  if (!kernel.epilogue_key.empty()) {
+    SMELT_ASSIGN_OR_RETURN(spec, ParseKernelSpec(kernel.epilogue_spec));
+    if (!CanBeEpilogue(spec) || spec.num_words() != kernel.epilogue_words) {
+      return absl::UnimplementedError(absl::StrCat(kernel.Entry(), ": the kernel cannot be an epilogue"));
+    }
+    epilogue = LowerPointForCuda(module, spec, absl::StrCat(kernel.Entry(), "_point"));
+  }
   const bool is_split = kernel.base == kSplitProductKernel;
-  ProductEmitter(module, kernel, capability, is_split ? Part::kSlice : Part::kWhole).Emit();
-  if (is_split) ProductEmitter(module, kernel, capability, Part::kSum).Emit();
+  ProductEmitter(module, kernel, capability, is_split ? Part::kSlice : Part::kWhole, epilogue).Emit();
+  if (is_split) ProductEmitter(module, kernel, capability, Part::kSum, epilogue).Emit();
+  // It is part of the kernel now.
+  if (epilogue != nullptr) epilogue->eraseFromParent();
+  return absl::OkStatus();
 }
 
 }  // namespace smelt

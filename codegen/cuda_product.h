@@ -19,19 +19,24 @@
 // the group. A tap outside the input adds zeros. So few channels (3 of an image) fill a step badly, and separate
 // channels a tile: then the cost is that of the whole tile.
 //
+// A kernel of points may go on with the result (LibraryKernel::epilogue_key). Then a block, once it has stored a tile,
+// computes the points of the tile's elements: adjacent threads take adjacent elements, which are still in the caches.
+// Each element is rounded as if the kernels were two. Of a split product, the second function does so.
+//
 // The cost is 2 * rows * columns * inner of whole tiles. For each step, a thread of a float32 tile of 64 x 64 runs 256
 // FFMA, 32 LDS.128, 2 LDG.128 and 5 STS; of a wide one 512 FFMA, 32 LDS.128, 2 LDG.128 and 5 STS.
 #ifndef SMELT_CODEGEN_CUDA_PRODUCT_H_
 #define SMELT_CODEGEN_CUDA_PRODUCT_H_
 
+#include "absl/status/status.h"
 #include "llvm/IR/Module.h"
 #include "smelt/schema/library_kernels.h"
 
 namespace smelt {
 
 // Emits all functions of `kernel`, a product or a convolution, for devices of at least this compute capability (80 for
-// 8.0): two where the inner dim is split.
-void EmitProduct(llvm::Module& module, const LibraryKernel& kernel, int capability);
+// 8.0): two where the inner dim is split. Unimplemented if the kernel that goes on with the result cannot be an epilogue.
+absl::Status EmitProduct(llvm::Module& module, const LibraryKernel& kernel, int capability);
 
 }  // namespace smelt
 

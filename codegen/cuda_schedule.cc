@@ -107,6 +107,29 @@ bool TakesWordsByValue(const KernelSpec& spec) {
   return spec.num_words() >= 1 && spec.num_words() <= kMaxCudaWordsByValue;
 }
 
+bool CanBeEpilogue(const KernelSpec& spec) {
+  constexpr int64_t kMostWords = 128;
+  if (spec.sequential || spec.parallel_rank < 1 || spec.reduction_rank != 0 || spec.num_words() > kMostWords)
+    return false;
+  return std::all_of(spec.instrs.begin(), spec.instrs.end(), [](const KernelInstr& in) {
+    switch (in.op) {
+      case KernelOp::kScalar:
+        // Integers may be divided by zero.
+        return IsFloating(in.type) || (in.scalar != ScalarOp::kDivTrunc && in.scalar != ScalarOp::kDivFloor &&
+                                       in.scalar != ScalarOp::kRemTrunc && in.scalar != ScalarOp::kRemFloor);
+      case KernelOp::kLoad:
+      case KernelOp::kStore:
+        return !in.has_offset;
+      case KernelOp::kIndex:
+      case KernelOp::kScalarParam:
+      case KernelOp::kDimSize:
+        return true;
+      default:
+        return false;
+    }
+  });
+}
+
 fb::CudaKernelT CudaLaunchFor(const KernelSpec& spec, const std::string& symbol, const CudaLimits& limits) {
   const CudaSchedule schedule = CudaScheduleFor(spec, limits);
   const int p = spec.parallel_rank, q = spec.reduction_rank;

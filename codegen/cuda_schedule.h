@@ -61,6 +61,10 @@ int PartialWords(const KernelSpec& spec, const KernelPhase& phase);
 // Returns whether kernels take the parameter block by value. If it is too large for that, they take a pointer to it.
 bool TakesWordsByValue(const KernelSpec& spec);
 
+// Returns whether each point of the kernel can follow when the element that it reads of another kernel's result is there:
+// the kernel has points only, which never refuse a call, and few words.
+bool CanBeEpilogue(const KernelSpec& spec);
+
 // Returns the launch of the kernel that is lowered as `symbol`.
 fb::CudaKernelT CudaLaunchFor(const KernelSpec& spec, const std::string& symbol, const CudaLimits& limits = {});
 

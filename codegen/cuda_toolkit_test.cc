@@ -184,6 +184,32 @@ TEST(CudaToolkitTest, ProductsMultiplyVectorsFromSharedMemory) {
   EXPECT_EQ(CountOf(CompileLibraryKernel(halves, Target::kSm75)->bytes, "mma.sync"), 0);
 }
 
+// What goes on with a product is a loop of its own: the multiplications stay as they are, and the function is inlined.
+TEST(CudaToolkitTest, AKernelThatGoesOnWithAProductIsPartOfIt) {
+  const std::string text =
+      "kernel parallel=1 reduction=0 vector=0 sequential=0\nparam float32 r [unit] alias=-1\nparam float32 w [unit] "
+      "alias=-1\n%0 = load.p0 float32\n%1 = erf float32 %0\n%2 = store.p1 float32 %1\nouter 0 1 2\n";
+  std::vector<KernelObject> objects;
+  for (const char* base : {kProductKernel, kSplitProductKernel, kConvolutionKernel}) {
+    LibraryKernel kernel = {base, {DType::kFloat32, DType::kFloat32}};
+    const auto plain = CompileLibraryKernel(kernel, Target::kSm90);
+    ASSERT_TRUE(plain.ok()) << plain.status();
+    kernel.epilogue_key = "erf", kernel.epilogue_spec = text, kernel.epilogue_words = 3;
+    auto joined = CompileLibraryKernel(kernel, Target::kSm90);
+    ASSERT_TRUE(joined.ok()) << kernel.Entry() << ": " << joined.status();
+    EXPECT_EQ(CountOf(joined->bytes, "ld.shared.v4"), CountOf(plain->bytes, "ld.shared.v4")) << kernel.Entry();
+    EXPECT_GT(CountOf(joined->bytes, "fma.rn.f32"), CountOf(plain->bytes, "fma.rn.f32")) << kernel.Entry();
+    EXPECT_EQ(CountOf(joined->bytes, "call"), 0) << kernel.Entry();
+    EXPECT_EQ(CountOf(joined->bytes, "ld.local"), 0) << kernel.Entry();
+    objects.push_back(*std::move(joined));
+  }
+  std::vector<const KernelObject*> pointers;
+  for (const KernelObject& o : objects) pointers.push_back(&o);
+  auto image = LinkCudaImage(pointers, RunPtxas);
+  ASSERT_TRUE(image.ok()) << image.status();
+  EXPECT_TRUE(image->is_cubin);
+}
+
 // Eight pieces of keys for each of eight steps of the depth, and 16 pieces of columns for each of four steps of keys.
 TEST(CudaToolkitTest, AttentionMultipliesOnTensorCores) {
   const LibraryKernel kernel = {kTensorAttentionKernel, {DType::kBFloat16, DType::kBFloat16}};

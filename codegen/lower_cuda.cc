@@ -17,11 +17,11 @@ using llvm::Type;
 using llvm::Value;
 
 CudaEmitter::CudaEmitter(llvm::Module& module, const KernelSpec& spec, const std::string& symbol,
-                         const CudaLimits& limits)
+                         const CudaLimits& limits, bool is_kernel)
     : s_(spec),
       limits_(limits),
       schedule_(CudaScheduleFor(spec, limits)),
-      f_(module, spec, symbol),
+      f_(module, spec, symbol, is_kernel),
       b_(f_.b()),
       scalar_(f_.scalar()),
       reductions_(f_, spec),
@@ -44,6 +44,13 @@ void CudaEmitter::Emit(int stage) {
       break;
   }
   b_.CreateRetVoid();
+}
+
+llvm::Function* CudaEmitter::EmitOnePoint() {
+  f_.Decompose(f_.begin(), 0, s_.parallel_rank, index_);
+  Point(1);
+  b_.CreateRetVoid();
+  return f_.function();
 }
 
 Value* CudaEmitter::Splits() {
@@ -182,6 +189,10 @@ void CudaEmitter::EmitInstr(int i, int u) {
     case KernelOp::kAtomicAdd:
       SMELT_UNREACHABLE();
   }
+}
+
+llvm::Function* LowerPointForCuda(llvm::Module& module, const KernelSpec& spec, const std::string& symbol) {
+  return CudaEmitter(module, spec, symbol, CudaLimits(), /*is_kernel=*/false).EmitOnePoint();
 }
 
 absl::StatusOr<std::unique_ptr<llvm::Module>> LowerKernelForCuda(llvm::LLVMContext& context, const KernelSpec& spec,

@@ -27,6 +27,14 @@ absl::StatusOr<std::unique_ptr<llvm::Module>> LowerKernelForCuda(llvm::LLVMConte
                                                                  const std::string& symbol,
                                                                  const CudaLimits& limits = {});
 
+// Adds a function that computes one point of a kernel of points, for threads of another kernel:
+//
+//   symbol(words, number, end, status, workspace)
+//
+// `number` is the point's, in row-major order of the parallel dims. The last three are passed on. It may read what
+// other threads of the launch have written.
+llvm::Function* LowerPointForCuda(llvm::Module& module, const KernelSpec& spec, const std::string& symbol);
+
 }  // namespace smelt
 
 #endif  // SMELT_CODEGEN_LOWER_CUDA_H_

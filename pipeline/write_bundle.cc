@@ -44,6 +44,17 @@ absl::Status AddTarget(Target target, const std::vector<KernelSpec>& kernels, co
   for (const KernelSpec& spec : kernels) requests.push_back({&spec, target});
   SMELT_ASSIGN_OR_RETURN(std::vector<std::shared_ptr<const KernelObject>> objects,
                          cache.GetOrCompileAll(requests, threads));
+  // Library kernels may go on with them.
+  if (bundle.kernels.empty()) {
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      auto k = std::make_unique<fb::KernelT>();
+      k->key = objects[i]->key;
+      k->spec = kernels[i].ToString();
+      k->uses = i < main_uses.size() ? main_uses[i] : 0;
+      k->num_words = static_cast<int>(kernels[i].num_words());
+      bundle.kernels.push_back(std::move(k));
+    }
+  }
   std::vector<const KernelObject*> pointers;
   for (const auto& o : objects) pointers.push_back(o.get());
   auto code = std::make_unique<fb::TargetCodeT>();
@@ -83,16 +94,6 @@ absl::Status AddTarget(Target target, const std::vector<KernelSpec>& kernels, co
     code->kernels.push_back(std::move(k));
   }
   bundle.targets.push_back(std::move(code));
-  if (bundle.kernels.empty()) {
-    for (size_t i = 0; i < kernels.size(); ++i) {
-      auto k = std::make_unique<fb::KernelT>();
-      k->key = objects[i]->key;
-      k->spec = kernels[i].ToString();
-      k->uses = i < main_uses.size() ? main_uses[i] : 0;
-      k->num_words = static_cast<int>(kernels[i].num_words());
-      bundle.kernels.push_back(std::move(k));
-    }
-  }
   return absl::OkStatus();
 }
 

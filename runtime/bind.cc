@@ -181,12 +181,15 @@ absl::Status PlanBinder::BindNew(int index, BoundPlan* b) {
   b->launches.resize(plan.steps.count);
   b->library_ops.resize(plan.steps.count);
   b->device_ops.resize(plan.steps.count);
+  b->joined_ops.resize(plan.steps.count);
   for (size_t k = 0; k < p.blocks.size(); ++k) {
     for (size_t i = 0; i < p.blocks[k]->steps.size(); ++i) {
       const fb::StepT& step = *p.blocks[k]->steps[i];
       const int number = plan.steps.first[k] + static_cast<int>(i);
       if (step.step.type == fb::StepUnion::LibraryCall) {
         SMELT_RETURN_IF_ERROR(BindLibraryCall(plan, step, number, b));
+        if (step.step.AsLibraryCall()->epilogue && b->device_ops[number] != nullptr)
+          SMELT_RETURN_IF_ERROR(BindJoined(plan, step, *p.blocks[k]->steps[i + 1], number, b));
         continue;
       }
       if (step.step.type == fb::StepUnion::Random && !on_host_) {
@@ -258,6 +261,20 @@ absl::Status PlanBinder::BindLibraryCall(const ExecutablePlan& plan, const fb::S
   }
   auto op = program_.library().Prepare(request);
   if (op.ok()) b->library_ops[step] = *std::move(op);
+  return absl::OkStatus();
+}
+
+absl::Status PlanBinder::BindJoined(const ExecutablePlan& plan, const fb::StepT& call, const fb::StepT& next, int step,
+                                    BoundPlan* b) {
+  const fb::LaunchT* launch = next.step.AsLaunch();
+  // A library of the device is faster than kernels that save a launch.
+  const fb::KernelT* kernel = launch == nullptr ? nullptr : program_.kernel_of_image(launch->kernel);
+  if (kernel == nullptr || !b->device_ops[step]->has_kernel() || b->device_ops[step]->has_product())
+    return absl::OkStatus();
+  SMELT_ASSIGN_OR_RETURN(const LibraryRequest request, program_.RequestOf(plan, *call.step.AsLibraryCall(), b->values));
+  const DeviceLibrary library(program_.image(), *kernel);
+  auto op = library.Prepare(request);
+  if (op.ok() && (*op)->has_kernel()) b->joined_ops[step] = *std::move(op);
   return absl::OkStatus();
 }
 

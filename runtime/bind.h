@@ -39,6 +39,9 @@ class PlanBinder {
   // Prepares a library call or a draw whose sizes are known.
   absl::Status BindLibraryCall(const ExecutablePlan& plan, const fb::StepT& in_plan, int step, BoundPlan* b);
   void BindRandom(const ExecutablePlan& plan, const fb::RandomT& r, int step, BoundPlan* b);
+  // ... or a library call and the launch that follows, if the device has a kernel for both.
+  absl::Status BindJoined(const ExecutablePlan& plan, const fb::StepT& call, const fb::StepT& next, int step,
+                          BoundPlan* b);
   void CheckSizesOnly(const ExecutablePlan& plan, BoundPlan* b);
 
   const Executable& program_;

@@ -53,6 +53,7 @@ struct BoundPlan {
   std::vector<Launch> launches;                                // by step
   std::vector<std::shared_ptr<const PreparedOp>> library_ops;  // by step; null: prepared when it runs
   std::vector<std::unique_ptr<DeviceOp>> device_ops;           // the same, of library calls and draws on a device
+  std::vector<std::unique_ptr<DeviceOp>> joined_ops;           // ... that do the next step's launch, too; null: none
   std::vector<int8_t>
       choices;  // by step: a device takes the condition that it reads and the next step itself; -1: unknown
   // By slot: the address of its memory at the last patch of the words, and the bytes that its views reach.

@@ -179,6 +179,7 @@ absl::Status Executable::MakeMethods() {
     p->target_ = target_;
     p->kernels_ = kernels_;
     p->device_ = device_;
+    p->image_kernels_ = image_kernels_;
     p->on_device_ = on_device_;
     p->image_ = image_;
     p->library_ = library_;
@@ -224,6 +225,7 @@ absl::StatusOr<std::shared_ptr<const Executable>> Executable::MakeCall(Executabl
   p->bundle_ = &bundle;
   p->kernels_ = outer.kernels_;
   p->device_ = outer.device_;
+  p->image_kernels_ = outer.image_kernels_;
   p->image_ = outer.image_;
   p->library_ = outer.library_;
   p->weights_of_all_rows_ = outer.weights_of_all_rows_;
@@ -329,6 +331,7 @@ absl::Status Executable::ChooseDeviceTarget(Device device) {
   }
   SMELT_RETURN_IF_ERROR(container_->VerifyDigest(segment));
   SMELT_ASSIGN_OR_RETURN(image_, device_->Load(container_->bytes(segment), std::move(kernels)));
+  image_kernels_ = &bundle_->kernels;
   return absl::OkStatus();
 }
 

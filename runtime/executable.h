@@ -100,6 +100,12 @@ class Executable : public Program {
   // The code of a kernel for the host; null on a device, where kernels are those of the image.
   KernelEntry kernel(int k) const { return kernels_ == nullptr ? nullptr : (*kernels_)[k]; }
   const KernelImage* image() const { return image_.get(); }
+  // The bundle's kernel with that number in the image; null if there is none.
+  const fb::KernelT* kernel_of_image(int k) const {
+    return image_kernels_ != nullptr && static_cast<size_t>(k) < image_kernels_->size()
+               ? (*image_kernels_)[static_cast<size_t>(k)].get()
+               : nullptr;
+  }
   Library& library() const { return *library_; }
   // The implementation of an operator of the user's own, by the bundle's number.
   const std::shared_ptr<const OperatorFunction>& custom_operator(int i) const { return custom_operators_[i]; }
@@ -147,7 +153,8 @@ class Executable : public Program {
   std::vector<std::shared_ptr<const Executable>> methods_;
   const fb::BundleT* bundle_ = nullptr;
   ProgramOptions options_;
-  std::shared_ptr<const std::vector<KernelEntry>> kernels_;  // including those of the calls
+  std::shared_ptr<const std::vector<KernelEntry>> kernels_;                   // including those of the calls
+  const std::vector<std::unique_ptr<fb::KernelT>>* image_kernels_ = nullptr;  // those of image_
   const ExecutionDevice* device_ = nullptr;
   std::shared_ptr<const KernelImage> image_;
   mutable std::mutex states_mutex_;

@@ -142,6 +142,11 @@ absl::Status StepRunner::RunBlock(int block, size_t end) {
       ++i;
       continue;
     }
+    if (call_.bound->joined_ops[call_.plan->steps.first[block] + step] != nullptr && step_times_.empty()) {
+      SMELT_RETURN_IF_ERROR(RunJoined(block, step));
+      ++i;
+      continue;
+    }
     if (!call_.memory.on_host && IsChoiceOnDevice(block, step)) {
       SMELT_RETURN_IF_ERROR(ChooseOnDevice(block, step));
       if (steps[i]->step.AsWhile() == nullptr) ++i;
@@ -411,6 +416,25 @@ absl::Status StepRunner::RunWithEpilogue(int block, int index) {
       StateError((*op)->Run(LibraryContext{pool_, width_, &parts}, operands_.inputs, operands_.outputs), call.source));
   ++stats_.kernel_launches;
   return StateError(KernelStatus(status_[0]), epilogue.source);
+}
+
+absl::Status StepRunner::RunJoined(int block, int index) {
+  const auto& steps = call_.plan->plan->blocks[block]->steps;
+  const fb::StepT &call = *steps[index], &next = *steps[index + 1];
+  const int number = call_.plan->steps.first[block] + index;
+  SMELT_RETURN_IF_ERROR(RememberBefore(number));
+  SMELT_RETURN_IF_ERROR(RememberBefore(number + 1));
+  SMELT_RETURN_IF_ERROR(StateError(UseOperands(*call.step.AsLibraryCall()), call.source));
+  BoundPlan::Launch& launch = call_.bound->launches[number + 1];
+  SMELT_RETURN_IF_ERROR(StateError(CompleteLaunch(*next.step.AsLaunch(), launch), next.source));
+  const absl::Span<const int64_t> words(call_.bound->words.data() + launch.first_word,
+                                        static_cast<size_t>(launch.num_words));
+  const auto ran = call_.bound->joined_ops[number]->Run(*call_.memory.device, operands_.inputs, operands_.outputs,
+                                                        call_.StatusWords(number), words);
+  if (!ran.ok()) return StateError(ran.status(), call.source);
+  ++stats_.library_calls;
+  ++stats_.kernel_launches;
+  return absl::OkStatus();
 }
 
 absl::Status StepRunner::RunCopy(const fb::CopyT& c) {

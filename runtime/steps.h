@@ -53,6 +53,8 @@ class StepRunner {
   // Runs the library call at `index` and the following launch, its epilogue: on each part of the result while that is
   // in the inner caches, if the operator reports parts that are whole tiles.
   absl::Status RunWithEpilogue(int block, int index);
+  // On a device: both by one kernel.
+  absl::Status RunJoined(int block, int index);
   absl::Status RememberBefore(int step);
   // Returns all that the plan writes of arguments and states; none if that is not known yet.
   std::vector<StridedSpan> WrittenSpans() const;

@@ -82,9 +82,12 @@ const Base* Find(const LibraryKernel& k) {
 class Collector {
  public:
   void Bundle(const fb::BundleT& b) {
+    // A method's kernels are those of the bundle around it.
+    if (!b.kernels.empty()) kernels_ = &b.kernels;
     for (const auto& p : b.plans) {
       for (const auto& block : p->blocks) {
-        for (const auto& step : block->steps) Step(*p, *step);
+        for (size_t i = 0; i < block->steps.size(); ++i)
+          Step(*p, *block->steps[i], i + 1 < block->steps.size() ? block->steps[i + 1].get() : nullptr);
       }
       if (p->eager == nullptr) continue;
       for (const auto& call : p->eager->calls) Bundle(*call);
@@ -101,18 +104,24 @@ class Collector {
   void Add(const LibraryKernel& k) {
     if (Find(k) != nullptr) found_.emplace(k.Entry(), k);
   }
-  void Step(const fb::PlanT& p, const fb::StepT& step) {
+  void Step(const fb::PlanT& p, const fb::StepT& step, const fb::StepT* next) {
     const auto type = [&](int view) { return static_cast<DType>(p.views[view]->dtype); };
     if (const fb::LibraryCallT* l = step.step.AsLibraryCall()) {
       std::vector<std::optional<DType>> inputs, outputs;
       for (int v : l->inputs) inputs.push_back(v < 0 ? std::nullopt : std::optional(type(v)));
       for (int v : l->outputs) outputs.push_back(v < 0 ? std::nullopt : std::optional(type(v)));
-      for (const LibraryKernel& k : LibraryKernelsFor(l->op, inputs, outputs)) Add(k);
+      const fb::LaunchT* after = l->epilogue && next != nullptr ? next->step.AsLaunch() : nullptr;
+      for (const LibraryKernel& k : LibraryKernelsFor(l->op, inputs, outputs)) {
+        Add(k);
+        if (after != nullptr && kernels_ != nullptr && static_cast<size_t>(after->kernel) < kernels_->size())
+          Add(WithEpilogue(k, *(*kernels_)[static_cast<size_t>(after->kernel)]));
+      }
     } else if (const fb::RandomT* r = step.step.AsRandom()) {
       Add(RandomKernelFor(r->kind, type(r->out)));
     }
   }
 
+  const std::vector<std::unique_ptr<fb::KernelT>>* kernels_ = nullptr;
   std::map<std::string, LibraryKernel> found_;
 };
 
@@ -121,13 +130,23 @@ class Collector {
 std::string LibraryKernel::StageEntry(int stage) const {
   std::string out = absl::StrCat("smelt_", base);
   for (DType t : types) absl::StrAppend(&out, "_", Name(t));
+  if (!epilogue_key.empty()) absl::StrAppend(&out, "_then_", epilogue_key);
   constexpr const char* kSuffixes[] = {"", "_second", "_third", "_fourth"};
   return absl::StrCat(out, kSuffixes[stage]);
 }
 
 int LibraryKernel::NumWords() const {
   const Base* b = Find(*this);
-  return b == nullptr ? 0 : b->words;
+  if (b == nullptr) return 0;
+  if (epilogue_key.empty()) return b->words;
+  return b->takes == Multiplies || b->takes == MultipliesFloats ? b->words + epilogue_words : 0;
+}
+
+LibraryKernel WithEpilogue(LibraryKernel kernel, const fb::KernelT& epilogue) {
+  kernel.epilogue_key = epilogue.key;
+  kernel.epilogue_spec = epilogue.spec;
+  kernel.epilogue_words = epilogue.num_words;
+  return kernel;
 }
 
 int ProductTile(const LibraryKernel& kernel) {

@@ -25,6 +25,10 @@ namespace smelt {
 struct LibraryKernel {
   std::string base;
   std::vector<DType> types;
+  // Of a product or a convolution: a kernel of the bundle that goes on with each element of the result, in the same
+  // launch. Its key, its spec's text, which only code generation needs, and its words, which follow the others.
+  std::string epilogue_key = {}, epilogue_spec = {};
+  int epilogue_words = 0;
 
   std::string Entry() const { return StageEntry(0); }  // the name of its function
   std::string StageEntry(int stage) const;             // that of one of its stages, up to four
@@ -37,6 +41,9 @@ struct LibraryKernel {
 std::vector<LibraryKernel> LibraryKernelsFor(absl::string_view op, absl::Span<const std::optional<DType>> inputs,
                                              absl::Span<const std::optional<DType>> outputs);
 LibraryKernel RandomKernelFor(fb::RandomKind kind, DType t);
+
+// Returns the kernel with one of the bundle that goes on with its result.
+LibraryKernel WithEpilogue(LibraryKernel kernel, const fb::KernelT& epilogue);
 
 // Returns the dtype that stands for all of this size, in kernels that only move elements.
 DType ElementOfSize(DType t);

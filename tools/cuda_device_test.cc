@@ -108,6 +108,10 @@ absl::StatusOr<fb::CudaKernelT> Register(const fb::KernelT& kernel) {
 // Gives the driver the library kernels that the bundle's image would hold.
 void RegisterLibrary(const fb::BundleT& bundle) {
   for (const LibraryKernel& kernel : LibraryKernelsOf(bundle)) {
+    if (!kernel.epilogue_key.empty()) {
+      const auto spec = ParseKernelSpec(kernel.epilogue_spec);
+      if (!spec.ok() || !CanBeEpilogue(*spec)) continue;
+    }
     auto& emulation = Emulations()[kernel.Entry()];
     if (emulation != nullptr) continue;
     emulation =
@@ -302,6 +306,59 @@ TEST(CudaDeviceTest, ARefusedStepOfALargeCacheIsPutBackWithoutACopyOfTheCache) {
   for (int64_t h = 0; h < kHeads; ++h)
     std::copy_n(k.data_as<float>() + h * kWidth, kWidth, want.data() + (h * kSteps + 41) * kWidth);
   EXPECT_TRUE(same(want));
+}
+
+// relu(x @ w + b) + r: with own products, all that follows is part of the product's kernel.
+TEST(CudaDeviceTest, WhatFollowsAProductIsPartOfItsKernel) {
+  const char* const library = std::getenv("SMELT_CUBLASLT");
+  if (library == nullptr || std::string(library) != "off") GTEST_SKIP() << "cuBLASLt computes the product";
+  auto instance = InstanceOf("joined", R"(graph(%x : Float(70, 20, strides=[20, 1]),
+      %w : Float(65, 20, strides=[20, 1]),
+      %b : Float(65, strides=[1]),
+      %r : Float(70, 65, strides=[65, 1])):
+  %one : int = prim::Constant[value=1]()
+  %y : Tensor = aten::linear(%x, %w, %b)
+  %p : Tensor = aten::relu(%y)
+  %o : Tensor = aten::add(%p, %r, %one)
+  return (%o)
+)");
+  ASSERT_TRUE(instance.ok()) << instance.status();
+  constexpr int64_t kRows = 70, kColumns = 65, kInner = 20;
+  std::vector<Tensor> args;
+  std::vector<Datum> on_device;
+  for (const std::vector<int64_t>& sizes :
+       std::vector<std::vector<int64_t>>{{kRows, kInner}, {kColumns, kInner}, {kColumns}, {kRows, kColumns}}) {
+    Tensor t = Tensor::Empty(DType::kFloat32, sizes);
+    for (int64_t i = 0; i < t.NumElements(); ++i) t.data_as<float>()[i] = static_cast<float>(i * 7 % 11 - 5);
+    on_device.emplace_back(*t.CopyTo(Device::Cuda(0)));
+    args.push_back(std::move(t));
+  }
+  for (int call = 0; call < 2; ++call) {
+    const int64_t launches = GetFakeDriver().counts().launches;
+    auto results = (*instance)->Run(on_device);
+    ASSERT_TRUE(results.ok()) << results.status();
+    EXPECT_EQ((*instance)->last_call().library_calls, 1);
+    EXPECT_EQ((*instance)->last_call().kernel_launches, 1);
+    // The status words are cleared, too.
+    EXPECT_LE(GetFakeDriver().counts().launches - launches, 2);
+    const Tensor out = OnHost(*results)[0];
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < kRows; ++i) {
+      for (int64_t j = 0; j < kColumns; ++j) {
+        float sum = args[2].data_as<float>()[j];
+        for (int64_t k = 0; k < kInner; ++k)
+          sum += args[0].data_as<float>()[i * kInner + k] * args[1].data_as<float>()[j * kInner + k];
+        wrong +=
+            out.data_as<float>()[i * kColumns + j] != std::max(sum, 0.f) + args[3].data_as<float>()[i * kColumns + j];
+      }
+    }
+    EXPECT_EQ(wrong, 0);
+  }
+  const bool joined = std::any_of(Emulations().begin(), Emulations().end(), [](const auto& e) {
+    return e.first.find("_then_") != std::string::npos && e.second->has_run();
+  });
+  EXPECT_TRUE(joined);
+  for (const auto& [entry, kernel] : Emulations()) EXPECT_EQ(kernel->race(), "") << entry;
 }
 
 // They are more than one block takes.

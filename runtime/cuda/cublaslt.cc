@@ -307,10 +307,8 @@ absl::StatusOr<bool> CublasLt::Product::Init(const DeviceProduct& p) {
   const int of_right = right.is_transposed ? kBlasTransposed : kBlasAsIs;
   SMELT_RETURN_IF_ERROR(SetOperation(kBlasTransposeA, &of_left, sizeof of_left));
   SMELT_RETURN_IF_ERROR(SetOperation(kBlasTransposeB, &of_right, sizeof of_right));
-  // Plain stands for neither of the others.
-  const uint32_t epilogue = (adds_vector_ ? kBlasBias : 0) | (p.is_rectified ? kBlasRelu : 0);
-  const uint32_t named = epilogue == 0 ? kBlasPlain : epilogue;
-  SMELT_RETURN_IF_ERROR(SetOperation(kBlasEpilogue, &named, sizeof named));
+  const uint32_t epilogue = adds_vector_ ? kBlasBias : kBlasPlain;
+  SMELT_RETURN_IF_ERROR(SetOperation(kBlasEpilogue, &epilogue, sizeof epilogue));
   SMELT_RETURN_IF_ERROR(MakeLayout(kLeft, p.in, left, p.batches));
   SMELT_RETURN_IF_ERROR(MakeLayout(kRight, p.in, right, p.batches));
   SMELT_RETURN_IF_ERROR(MakeLayout(kAdded, p.out, added, p.batches));
@@ -384,7 +382,7 @@ absl::StatusOr<std::shared_ptr<const PreparedProduct>> CublasLt::Prepare(const D
   if (work < static_cast<double>(least_work_)) return nullptr;
   std::vector<int64_t> key = {
       static_cast<int64_t>(p.in), static_cast<int64_t>(p.out), p.rows, p.columns, p.inner, p.batches,
-      p.has_bias ? 1 : 0,         p.is_rectified ? 1 : 0};
+      p.has_bias ? 1 : 0};
   for (const DeviceProduct::Matrix& m : {p.a, p.b, p.c, p.bias}) key.insert(key.end(), {m.row, m.column, m.batch});
   for (const double number : {p.alpha, p.beta}) {
     int64_t bits;

@@ -43,8 +43,9 @@ inline constexpr int kBlasBatchCount = 5, kBlasBatchStride = 6;
 inline constexpr int kBlasMostWorkspace = 1, kBlasReductions = 3, kBlasAlignmentA = 5;  // and those of B, C and D
 // cublasLtReductionScheme_t: partial sums are of float32 and added in a step of its own
 inline constexpr uint32_t kBlasReductionInFloat32 = 2;
-// cublasLtEpilogue_t; they can be combined
-inline constexpr uint32_t kBlasPlain = 1, kBlasRelu = 2, kBlasBias = 4;
+// cublasLtEpilogue_t. Its activations are not used: cuBLASLt does not say what its ReLU makes of NaN, and its GELU is the
+// approximate one, of numbers that are not rounded before.
+inline constexpr uint32_t kBlasPlain = 1, kBlasBias = 4;
 
 #define SMELT_CUBLASLT_FUNCTIONS(F)                                                                                    \
   F(Create, "cublasLtCreate", (BlasHandle * handle))                                                                   \

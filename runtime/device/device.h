@@ -61,8 +61,8 @@ struct KernelLaunch {
   int64_t chunk = 0, chunks = 1;
 };
 
-// A product of matrices: c = alpha * (a @ b) + beta * bias, and then its positive part, all rounded once. Strides are in
-// elements, those of the bias are 0 where it is broadcast, and a batch is one dim.
+// A product of matrices: c = alpha * (a @ b) + beta * bias, rounded once. Strides are in elements, those of the bias are 0
+// where it is broadcast, and a batch is one dim.
 struct DeviceProduct {
   struct Matrix {
     int64_t row = 0, column = 0, batch = 0;  // strides
@@ -70,7 +70,7 @@ struct DeviceProduct {
   DType in = DType::kFloat32, out = DType::kFloat32;  // of a and b; of c and the bias
   int64_t rows = 0, columns = 0, inner = 0, batches = 1;
   Matrix a, b, c, bias;
-  bool has_bias = false, is_rectified = false;
+  bool has_bias = false;
   double alpha = 1, beta = 1;
   std::string name;  // for errors
 };

@@ -98,7 +98,8 @@ absl::Status DeviceOp::LaunchAll(const ExecutionDevice& device, int64_t* status)
 }
 
 absl::StatusOr<bool> DeviceOp::Run(const ExecutionDevice& device, absl::Span<char* const> inputs,
-                                   absl::Span<char* const> outputs, int64_t* status) {
+                                   absl::Span<char* const> outputs, int64_t* status,
+                                   absl::Span<const int64_t> epilogue) {
   if (is_on_host_) return false;
   if (launches_.empty()) return true;
   if (product_ != nullptr) {
@@ -109,6 +110,7 @@ absl::StatusOr<bool> DeviceOp::Run(const ExecutionDevice& device, absl::Span<cha
   for (const Operand& o : operands_) {
     launches_[o.launch].words[o.word] = WordOf((o.is_output ? outputs : inputs)[o.number]);
   }
+  for (Launch& l : launches_) std::copy(epilogue.begin(), epilogue.end(), l.words.end() - epilogue.size());
   std::shared_ptr<Storage> room;
   if (room_bytes_ > 0) {
     SMELT_ASSIGN_OR_RETURN(room, device.NewStorage(room_bytes_));
@@ -141,13 +143,16 @@ absl::StatusOr<bool> DeviceOp::Fill(const ExecutionDevice& device, double p0, do
   return true;
 }
 
-absl::StatusOr<bool> DeviceLibrary::Use(const LibraryKernel& kernel, const std::vector<int64_t>& words,
+absl::StatusOr<bool> DeviceLibrary::Use(const LibraryKernel& plain, const std::vector<int64_t>& plain_words,
                                         DeviceOp* op) const {
+  const LibraryKernel kernel = epilogue_ == nullptr ? plain : WithEpilogue(plain, *epilogue_);
+  std::vector<int64_t> words = plain_words;
+  if (epilogue_ != nullptr) words.resize(words.size() + static_cast<size_t>(epilogue_->num_words));
   if (image_ == nullptr || kernel.NumWords() != static_cast<int>(words.size())) return false;
   SMELT_ASSIGN_OR_RETURN(const int number, image_->FindLibraryKernel(kernel));
   if (number < 0) return false;
   op->image_ = image_;
-  op->launches_.push_back({number, words});
+  op->launches_.push_back({number, std::move(words)});
   return true;
 }
 

@@ -34,10 +34,12 @@ class DeviceOp {
   bool has_kernel() const { return !is_on_host_; }
   // ... and neither the operands' addresses nor their contents can change that.
   bool needs_no_host() const { return !is_on_host_ && flag_word_ < 0; }
+  // ... and a library of the device does, as a rule.
+  bool has_product() const { return product_ != nullptr; }
   // Returns false, and has written nothing that counts, if the host has to compute the step. The kernel reports in
-  // `status`, on the device.
+  // `status`, on the device. `epilogue` are the words of the kernel that goes on with the result, if there is one.
   absl::StatusOr<bool> Run(const ExecutionDevice& device, absl::Span<char* const> inputs,
-                           absl::Span<char* const> outputs, int64_t* status);
+                           absl::Span<char* const> outputs, int64_t* status, absl::Span<const int64_t> epilogue = {});
   // The same for an op of PrepareFill: fills the tensor at `to` with the next draws of the generator, which does not
   // advance. The numbers are those of fb::RandomT.
   absl::StatusOr<bool> Fill(const ExecutionDevice& device, double p0, double p1, const Generator& random, char* to,
@@ -82,6 +84,8 @@ class DeviceLibrary {
   // Either may be null: then nothing is computed by it. They must outlive the ops.
   explicit DeviceLibrary(const KernelImage* image, const ExecutionDevice* device = nullptr)
       : image_(image), device_(device) {}
+  // Prepares products and convolutions whose kernels go on with a kernel of the bundle, which outlives this.
+  DeviceLibrary(const KernelImage* image, const fb::KernelT& epilogue) : image_(image), epilogue_(&epilogue) {}
 
   // kInvalidArgument if the operands do not fit each other. Errors of a library of the device name `source`.
   absl::StatusOr<std::unique_ptr<DeviceOp>> Prepare(const LibraryRequest& request, absl::string_view source = {}) const;
@@ -112,7 +116,8 @@ class DeviceLibrary {
   absl::StatusOr<bool> Use(const LibraryKernel& kernel, const std::vector<int64_t>& words, DeviceOp* op) const;
 
   const KernelImage* image_;
-  const ExecutionDevice* device_;
+  const ExecutionDevice* device_ = nullptr;
+  const fb::KernelT* epilogue_ = nullptr;
 };
 
 }  // namespace smelt

@@ -170,7 +170,6 @@ void RunProduct(void*, int, const int64_t* w, int64_t, int64_t, int64_t*, void*)
         sum *= alpha;
         if (beta != 0) sum += beta * static_cast<double>(Load(w[kC], z * w[kBatchC] + i + j * w[kStrideC], w[kOut]));
         if ((w[kAfter] & kBlasBias) != 0) sum += static_cast<double>(Load(w[kBiasAt], i, w[kOut]));
-        if ((w[kAfter] & kBlasRelu) != 0 && sum < 0) sum = 0;
         Store(static_cast<float>(sum), w[kD], z * w[kBatchD] + i + j * w[kStrideD], w[kOut]);
       }
     }
