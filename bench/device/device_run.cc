@@ -25,6 +25,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
 #include "nlohmann/json.hpp"
 #include "smelt/core/base/file.h"
 #include "smelt/core/base/status_macros.h"
@@ -40,6 +42,7 @@ using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostFailures = 20;  // that are described
+constexpr size_t kMostTimed = 64;     // cases of a folder whose times are reported: the models
 
 double SecondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
@@ -55,7 +58,7 @@ Json Check(const std::string& device, double seconds, const std::string& folder)
   Json out = {{"kind", "check"}, {"name", std::filesystem::path(folder).filename().string()}};
   int64_t passed = 0, failed = 0, left_out = 0, host_steps = 0;
   bool lost = false;
-  Json failures = Json::array();
+  Json failures = Json::array(), timed = Json::array();
   const Clock::time_point begin = Clock::now();
   for (const std::string& name : names) {
     if (lost || SecondsSince(begin) > seconds) {
@@ -78,6 +81,19 @@ Json Check(const std::string& device, double seconds, const std::string& folder)
       lost = absl::StrContains(what, "cannot be used by this process any more");
     }
     if (report.ok()) host_steps += report->host_steps;
+    if (what.empty() && names.size() <= kMostTimed) {
+      timed.push_back({{"case", name},
+                       {"calls", report->alias_variants.size()},
+                       {"least_ms", report->min_ms},
+                       {"kernel_launches", report->kernel_launches},
+                       {"library_calls", report->library_calls},
+                       {"cublaslt_products", report->cublaslt_products},
+                       {"graph_launches", report->graph_launches},
+                       {"waits", report->device_waits},
+                       {"host_steps", report->host_steps},
+                       {"bytes_to_host", report->bytes_to_host},
+                       {"bytes_to_device", report->bytes_to_device}});
+    }
     ++(what.empty() ? passed : failed);
     if (!what.empty() && failures.size() < kMostFailures) failures.push_back({{"case", name}, {"what", what}});
   }
@@ -87,6 +103,7 @@ Json Check(const std::string& device, double seconds, const std::string& folder)
   out["host_steps"] = host_steps;
   out["seconds"] = SecondsSince(begin);
   out["failures"] = failures;
+  out["cases"] = timed;
   return out;
 }
 
@@ -235,6 +252,7 @@ Json Measure(const std::string& device, double seconds, const std::string& folde
       done["kernel_launches"] = s.kernel_launches;
       done["graph_launches"] = s.graph_launches;
       done["driver_calls"] = s.driver_calls;
+      done["cublaslt_products"] = s.cublaslt_products;
       done["waits"] = s.device_waits;
       done["host_steps"] = s.host_steps;
       done["bytes_copied_back"] = s.bytes_copied_back;
@@ -288,8 +306,14 @@ Json Cycles(const std::string& device, int64_t count, const std::string& bundle)
   return out;
 }
 
+// Returns text as it may stand in a cell of a table, or in a line.
+std::string InLine(absl::string_view text) {
+  return absl::StrReplaceAll(text, {{"\n", " "}, {"\r", " "}, {"|", "\\|"}});
+}
+
 std::string Cell(const Json& row, const char* name) {
   if (!row.contains(name)) return "";
+  if (row[name].is_string()) return InLine(row[name].get<std::string>());
   return row[name].is_number_float() ? absl::StrFormat("%.4g", row[name].get<double>()) : row[name].dump();
 }
 
@@ -309,7 +333,7 @@ absl::Status Report(const std::string& json, const std::string& markdown, const 
     const std::string kind = p.value("kind", "");
     if (kind == "machine") {
       for (const auto& [key, value] : p.items()) {
-        if (key != "kind") absl::StrAppend(&md, "- ", key, ": ", value.get<std::string>(), "\n");
+        if (key != "kind") absl::StrAppend(&md, "- ", key, ": ", Cell(p, key.c_str()), "\n");
       }
     } else if (kind == "torch") {
       for (const Json& row : p["rows"]) torch[row.value("name", "")] = row;
@@ -327,14 +351,15 @@ absl::Status Report(const std::string& json, const std::string& markdown, const 
   }
   absl::StrAppend(
       &md,
-      "\n| row | name | us | GB/s | of a copy | TFLOP/s | host us | graphs | waits | CPU steps | torch us | "
-      "compiled | reduce-overhead |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+      "\n| row | name | us | GB/s | of a copy | TFLOP/s | host us | graphs | waits | CPU steps | cuBLASLt | torch us | "
+      "compiled | reduce-overhead |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
   for (const Json& p : all["parts"]) {
     if (p.value("kind", "") != "measure") continue;
     for (const Json& row : p["rows"]) {
       absl::StrAppend(&md, "| ", Cell(row, "row"), " | ", row.value("name", ""), " | ",
-                      row.contains("error") ? row.value("error", "") : Cell(row, "us"));
-      for (const char* name : {"gb_per_s", "of_copy", "tflops", "host_us", "graph_launches", "waits", "host_steps"})
+                      row.contains("error") ? Cell(row, "error") : Cell(row, "us"));
+      for (const char* name :
+           {"gb_per_s", "of_copy", "tflops", "host_us", "graph_launches", "waits", "host_steps", "cublaslt_products"})
         absl::StrAppend(&md, " | ", Cell(row, name));
       const Json other = torch.value(row.value("name", ""), Json::object());
       for (const char* name : {"eager_us", "compiled_us", "reduce_overhead_us"})
@@ -345,14 +370,28 @@ absl::Status Report(const std::string& json, const std::string& markdown, const 
                     " GB/s, read and written. Rows that were left out: ", Cell(p, "left_out"), ".\n");
   }
   for (const Json& p : all["parts"]) {
+    if (p.value("kind", "") != "check" || !p.contains("cases") || p["cases"].empty()) continue;
+    absl::StrAppend(
+        &md, "\n## ", Cell(p, "name"),
+        ", of all calls of a round\n\n| case | calls | least ms per call | kernels | library calls | cuBLASLt | "
+        "graphs | waits | CPU steps | bytes to the CPU | to the GPU |\n"
+        "|---|---|---|---|---|---|---|---|---|---|---|\n");
+    for (const Json& c : p["cases"]) {
+      absl::StrAppend(&md, "| ", Cell(c, "case"));
+      for (const char* name : {"calls", "least_ms", "kernel_launches", "library_calls", "cublaslt_products",
+                               "graph_launches", "waits", "host_steps", "bytes_to_host", "bytes_to_device"})
+        absl::StrAppend(&md, " | ", Cell(c, name));
+      absl::StrAppend(&md, " |\n");
+    }
+  }
+  for (const Json& p : all["parts"]) {
     if (p.value("kind", "") == "cycles") {
       absl::StrAppend(&md, "\n", Cell(p, "done"), " times loaded, run and unloaded: ", Cell(p, "megabytes_after_first"),
                       " MB in use after the first, ", Cell(p, "megabytes_at_end"), " MB at the end.\n");
     }
     if (p.contains("failures") && !p["failures"].empty()) {
       absl::StrAppend(&md, "\n## Failures of ", p.value("name", ""), "\n\n");
-      for (const Json& f : p["failures"])
-        absl::StrAppend(&md, "- ", f.value("case", ""), ": ", f.value("what", ""), "\n");
+      for (const Json& f : p["failures"]) absl::StrAppend(&md, "- ", Cell(f, "case"), ": ", Cell(f, "what"), "\n");
     }
   }
   SMELT_RETURN_IF_ERROR(

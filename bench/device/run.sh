@@ -8,7 +8,8 @@
 # python3 has PyTorch, it is measured beside; where compute-sanitizer is installed, the models run under memcheck.
 #
 # For `prepare`: SMELT_TORCH_PYTHON is a Python with PyTorch, without which there are no rows to measure;
-# SMELT_DEVICE_FUZZ is the number of random programs (1000); SMELT_DEVICE_MODELS names the folders of models (testdata
+# SMELT_DEVICE_FUZZ is the number of random programs (1000), and SMELT_DEVICE_ANSWERS that of operators' recorded calls
+# (2000 of 7,789), each of which is compiled; SMELT_DEVICE_MODELS names the folders of models (testdata
 # and testdata/scenarios). SMELT_BIN is bazel-bin, if it is built already.
 # For the second half: SMELT_DEVICE (cuda:0) and SMELT_DEVICE_SECONDS (400).
 set -uo pipefail
@@ -31,7 +32,8 @@ prepare() {
   root=$(cd "$here/../.." && pwd)
   bin=${SMELT_BIN:-}
   if [[ -z $bin ]]; then
-    (cd "$root" && ./bazelw build --noshow_progress //tools:smelt //tools/fuzz:smelt-fuzz //bench/device:device_run) || return
+    (cd "$root" && ./bazelw build --noshow_progress //tools:smelt //tools/fuzz:smelt-fuzz //tools:save_op_calls \
+      //bench/device:device_run) || return
     bin=$(cd "$root" && ./bazelw info bazel-bin 2>/dev/null)
   fi
   mkdir -p "$out" || return
@@ -55,6 +57,20 @@ prepare() {
         [[ ! -e $model ]] || compile "p{}" "$model" "$OUT/fuzz/p{}.case.safetensors" "$OUT/cases/fuzz"
       done'
     rm -r "$out/fuzz"
+  fi
+  if ((${SMELT_DEVICE_ANSWERS:=2000} > 0)); then
+    mkdir -p "$out/cases/answers" "$out/calls"
+    "$bin/tools/save_op_calls" "$root/testdata/op_answers.safetensors" "$out/calls" "$SMELT_DEVICE_ANSWERS" || return
+    # A few functions differ from PyTorch in the last places on the CPU, too. They are left out.
+    find "$out/calls" -name '*.ir' -print0 | sort -z | OUT=$out/cases/answers xargs -0 -r -P "$(nproc)" -I{} bash -c '
+      name=$(basename "$0" .ir) case=${0%.ir}.case.safetensors
+      if "$bin/tools/smelt" compile "$0" -o "$0.smb" --quiet 2>/dev/null &&
+        ! "$bin/tools/smelt" run "$0.smb" --case="$case" >/dev/null 2>&1; then
+        echo "$name: differs on the CPU" >>"$OUT/not_compiled.txt"
+      else
+        compile "$name" "$0" "$case" "$OUT"
+      fi' {}
+    rm -r "$out/calls"
   fi
   mkdir -p "$out/rows"
   if [[ -n ${SMELT_TORCH_PYTHON:-} ]]; then
@@ -94,26 +110,27 @@ measure() {
     echo '{"kind": "machine",'
     echo "\"gpu\": \"$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1 || true)\","
     echo "\"driver\": \"$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1 || true)\","
-    echo "\"library\": \"${SMELT_CUDA_DRIVER:-libcuda.so.1}\","
+    echo "\"library\": \"${SMELT_CUDA_DRIVER:-libcuda.so.1}\", \"cublaslt\": \"${SMELT_CUBLASLT:-if installed}\","
     echo "\"target\": \"$(cat "$here/target.txt")\", \"date\": \"$(date -u +%Y-%m-%d)\"}"
   } >"$work/machine.json"
   parts+=("$work/machine.json")
-  # Shares of the time: 40 % for the cases, 20 % for the rows, 5 % for cycles, 15 % for memcheck, 20 % for PyTorch.
+  # Shares of the time: 44 % for four folders of cases, 20 % for the rows, 5 % for cycles, 14 % for memcheck, 17 % for
+  # PyTorch.
   for folder in "$here"/cases/*/; do
-    part "check_$(basename "$folder")" $((seconds * 15 / 100 + 5)) \
-      "$here/device_run" check "$device" $((seconds * 13 / 100)) "${folder%/}" || true
+    part "check_$(basename "$folder")" $((seconds * 11 / 100 + 5)) \
+      "$here/device_run" check "$device" $((seconds * 10 / 100)) "${folder%/}" || true
   done
   part measure $((seconds * 22 / 100 + 5)) "$here/device_run" measure "$device" $((seconds * 20 / 100)) "$here/rows" || true
   local model=$here/cases/testdata/kv_cache.smb
   [[ ! -e $model ]] || part cycles $((seconds * 5 / 100 + 5)) "$here/device_run" cycles "$device" 1000 "$model" || true
   if command -v compute-sanitizer >/dev/null; then
-    part memcheck $((seconds * 15 / 100 + 5)) compute-sanitizer --tool memcheck --error-exitcode 9 --log-file "$work/memcheck.txt" \
-      "$here/device_run" check "$device" $((seconds * 13 / 100)) "$here/cases/testdata" || tail -n 20 "$work/memcheck.txt"
+    part memcheck $((seconds * 14 / 100 + 5)) compute-sanitizer --tool memcheck --error-exitcode 9 --log-file "$work/memcheck.txt" \
+      "$here/device_run" check "$device" $((seconds * 12 / 100)) "$here/cases/testdata" || tail -n 20 "$work/memcheck.txt"
   else
     echo "compute-sanitizer is not installed: nothing ran under memcheck"
   fi
   if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
-    part torch $((seconds * 20 / 100 + 5)) python3 "$here/rows.py" measure $((seconds * 18 / 100)) || true
+    part torch $((seconds * 17 / 100 + 5)) python3 "$here/rows.py" measure $((seconds * 15 / 100)) || true
   else
     echo "python3 has no PyTorch for CUDA: smelt is measured alone"
   fi
@@ -128,7 +145,7 @@ case ${1:-} in
     prepare "${@:2}"
     ;;
   -h | --help)
-    sed -n '2,16p' "$0"
+    sed -n '2,14p' "$0"
     ;;
   *)
     [[ -x $here/device_run ]] || { echo "run.sh: there is no device_run beside it: run.sh prepare FOLDER first" >&2; exit 2; }
