@@ -100,11 +100,20 @@ void TurnEmitter::ChooseBlock(const RowsAhead& ahead) {
   int64_t item_bytes = 0;
   int rows_read = 0;
   Value* past_cache = nullptr;
+  Value* places = b_.getInt64(0);  // bits of the places of rows that are read
+  bool some_apart = false;
   for (int p = 0; p < static_cast<int>(s_.params.size()); ++p) {
     if (!words_.stride(p, plan_.loop_dim)) continue;
     item_bytes += ItemSize(s_.params[p].dtype);
     const bool has_rows = s_.parallel_rank == 0 || words_.stride(p, s_.parallel_rank - 1);
-    rows_read += !plan_.written[p] && has_rows;
+    if (!plan_.written[p] && has_rows) {
+      ++rows_read;
+      some_apart = some_apart || plan_.LinesApart(p) > 1;
+      places = b_.CreateOr(places, b_.CreatePtrToInt(words_.base(p), b_.getInt64Ty()));
+      for (int d = 0; d < s_.parallel_rank; ++d) {
+        if (words_.stride(p, d)) places = b_.CreateOr(places, words_.stride(p, d));
+      }
+    }
     if (words_.passes_cache(p)) past_cache = words_.passes_cache(p);
   }
   Value* n = words_.size(plan_.loop_dim);
@@ -112,8 +121,11 @@ void TurnEmitter::ChooseBlock(const RowsAhead& ahead) {
   if (rows_read > 1 && words_.reads_alone()) {
     block_ = b_.CreateSelect(words_.reads_alone(), b_.getInt64(std::max(sum_block, step)), block_);
     if (past_cache) {
-      // There the machine's own prefetchers keep up, if rows are finished in the order of memory.
+      // There the machine's own prefetchers keep up, if rows are finished in the order of memory, and each vector is one
+      // line.
       Value* by_itself = b_.CreateAnd(words_.reads_alone(), past_cache);
+      Value* are_lines = b_.CreateICmpEQ(b_.CreateAnd(places, b_.getInt64(kLine - 1)), b_.getInt64(0));
+      by_itself = b_.CreateAnd(by_itself, some_apart ? b_.getFalse() : are_lines);
       behind_ = b_.CreateAnd(behind_, b_.CreateNot(by_itself));
       ahead_.asks = b_.CreateNot(by_itself);
     }
