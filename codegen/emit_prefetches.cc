@@ -24,6 +24,16 @@ constexpr int kComputeBound = 100;
 
 }  // namespace
 
+PrefetchEmitter::PrefetchEmitter(KernelFunction& fn, const Schedule& plan, const LaunchWords& words)
+    : fn_(fn), b_(fn.b()), plan_(plan), s_(plan.spec), words_(words), next_lines_(s_.params.size()) {
+  for (size_t p = 0; p < next_lines_.size(); ++p) {
+    if (!plan_.fills_next[p]) continue;
+    next_lines_[p] = {fn_.Variable(b_.getInt64Ty()), fn_.Variable(b_.getInt64Ty())};
+    b_.CreateStore(words_.next_rows(static_cast<int>(p)).address, next_lines_[p].address);
+    b_.CreateStore(words_.next_rows(static_cast<int>(p)).lines, next_lines_[p].left);
+  }
+}
+
 // Short rows far from each other, where no prefetcher of the machine knows where the next ones are.
 std::vector<FarRows> PrefetchEmitter::FindFarRows() {
   std::vector<FarRows> found;
@@ -145,6 +155,10 @@ void PrefetchEmitter::PrefetchRows(const LoopContext& ctx, const std::vector<Val
   const int row = s_.parallel_rank - 1;
   for (size_t k = 0; k < s_.params.size(); ++k) {
     const int param = static_cast<int>(k);
+    if (plan_.fills_next[param]) {
+      PrefetchNextRows(ctx, param, copies);
+      continue;
+    }
     if (!plan_.IsReadInLines(param) || (row >= 0 && !words_.stride(k, row))) continue;
     Value* at = nullptr;
     if (row >= 0) {
@@ -154,6 +168,24 @@ void PrefetchEmitter::PrefetchRows(const LoopContext& ctx, const std::vector<Val
     }
     PrefetchLines(ctx, param, at, copies, plan_.features.IsAvx2Only());
   }
+}
+
+void PrefetchEmitter::PrefetchNextRows(const LoopContext& ctx, int param, int copies) {
+  const NextRows& next = words_.next_rows(param);
+  const NextLine& line = next_lines_[param];
+  fn_.If(b_.CreateIsNotNull(next.address), [&] {
+    // As many lines as the loop takes from the buffer: with the last row, the next buffer is complete.
+    const int64_t bytes = int64_t{copies} * ctx.lanes * ItemSize(s_.params[param].dtype);
+    Value* jump = b_.CreateSub(next.stride, b_.CreateMul(b_.CreateSub(next.lines, b_.getInt64(1)), b_.getInt64(kLine)));
+    for (int64_t byte = 0; byte + kLine <= bytes; byte += kLine) {
+      Value* address = fn_.Load(line.address);
+      fn_.Prefetch(b_.CreateIntToPtr(address, b_.getPtrTy()), /*nearest=*/false);
+      Value* left = b_.CreateSub(fn_.Load(line.left), b_.getInt64(1));
+      Value* ends = b_.CreateIsNull(left);
+      b_.CreateStore(b_.CreateSelect(ends, next.lines, left), line.left);
+      b_.CreateStore(b_.CreateAdd(address, b_.CreateSelect(ends, jump, b_.getInt64(kLine))), line.address);
+    }
+  });
 }
 
 void PrefetchEmitter::PrefetchLines(const LoopContext& ctx, int param, Value* at, int copies, bool nearest) {

@@ -33,8 +33,8 @@ class PrefetchEmitter {
   using Value = llvm::Value;
 
  public:
-  PrefetchEmitter(KernelFunction& fn, const Schedule& plan, const LaunchWords& words)
-      : fn_(fn), b_(fn.b()), plan_(plan), s_(plan.spec), words_(words) {}
+  // Made where `fn` stands before all loops.
+  PrefetchEmitter(KernelFunction& fn, const Schedule& plan, const LaunchWords& words);
 
   std::vector<FarRows> FindFarRows();
   void PrefetchFarRows(const LoopContext& ctx, const std::vector<FarRows>& far_rows);
@@ -55,11 +55,20 @@ class PrefetchEmitter {
   // Prefetches the lines from `at` on that this many copies of a vector read.
   void PrefetchLines(const LoopContext& ctx, int param, Value* at, int copies, bool nearest);
 
+  // Prefetches as many lines for the next buffer of a param with Schedule::fills_next.
+  void PrefetchNextRows(const LoopContext& ctx, int param, int copies);
+
+  // The line to prefetch next, as a number, and those left in its column.
+  struct NextLine {
+    llvm::AllocaInst *address = nullptr, *left = nullptr;
+  };
+
   KernelFunction& fn_;
   llvm::IRBuilder<>& b_;
   const Schedule& plan_;
   const KernelSpec& s_;  // plan_.spec
   const LaunchWords& words_;
+  std::vector<NextLine> next_lines_;  // by param
 };
 
 }  // namespace smelt

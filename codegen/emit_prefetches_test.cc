@@ -71,5 +71,17 @@ TEST(PrefetchEmitterTest, LaterRowsAreThoseOfReadParams) {
   EXPECT_EQ(e.CountIntrinsic(llvm::Intrinsic::prefetch), 2);
 }
 
+TEST(PrefetchEmitterTest, RowsInABufferAskForTheRowsOfTheNextOne) {
+  Schedule plan = Schedule::Of(ParseOrDie(kTestRowMax), kTestV4);
+  plan.fills_next[0] = true;
+  EmitterFixture e(plan);
+  ASSERT_NE(e.words.next_rows(0).address, nullptr);
+  EXPECT_EQ(e.words.next_rows(1).address, nullptr);
+  const std::vector<llvm::Value*> ahead = e.parts.prefetches.FindRowsAhead(e.ctx, nullptr);
+  e.parts.prefetches.PrefetchRows(e.parts.loops.AtIndex(e.ctx, e.fn.begin()), ahead, 2);
+  EXPECT_TRUE(e.Finish());
+  EXPECT_EQ(e.CountIntrinsic(llvm::Intrinsic::prefetch), 2) << "one for each line that a vector takes from the buffer";
+}
+
 }  // namespace
 }  // namespace smelt

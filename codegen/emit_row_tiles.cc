@@ -16,8 +16,16 @@ namespace {
 
 class RowTileEmitter {
  public:
-  RowTileEmitter(KernelFunction& fn, const Schedule& plan, const RowTiles& tiles, const LaunchWords& words)
-      : fn_(fn), b_(fn.b()), plan_(plan), s_(plan.spec), tiles_(tiles), words_(words), row_(s_.parallel_rank - 1) {}
+  RowTileEmitter(KernelFunction& fn, const Schedule& plan, const RowTiles& tiles, const std::vector<bool>& fills_next,
+                 const LaunchWords& words)
+      : fn_(fn),
+        b_(fn.b()),
+        plan_(plan),
+        s_(plan.spec),
+        tiles_(tiles),
+        fills_next_(fills_next),
+        words_(words),
+        row_(s_.parallel_rank - 1) {}
 
   void Emit(llvm::Function& in_tiles, llvm::Function& across) {
     length_ = words_.size(plan_.loop_dim);
@@ -60,7 +68,8 @@ class RowTileEmitter {
       buffers.push_back(pitch ? place : nullptr);
       if (pitch) place = Bytes(place, b_.CreateMul(most, pitch));
     }
-    Value* block = fn_.Temporary(llvm::ArrayType::get(b_.getInt64Ty(), s_.num_words()));
+    Value* block =
+        fn_.Temporary(llvm::ArrayType::get(b_.getInt64Ty(), s_.num_words() + NextRows::kWords * s_.params.size()));
     const std::vector<int> bases = CopyWords(block);
     AllocaInst* at = fn_.Variable(b_.getInt64Ty());
     b_.CreateStore(fn_.begin(), at);
@@ -83,10 +92,11 @@ class RowTileEmitter {
                 for (size_t p = 0; p < buffers.size(); ++p) {
                   if (!buffers[p]) continue;
                   const int param = static_cast<int>(p);
-                  if (IsReadFirst(param)) Move(param, corner.addr[p], buffers[p], rows, /*fills=*/true);
+                  if (IsReadFirst(s_, param)) Move(param, corner.addr[p], buffers[p], rows, /*fills=*/true);
                   Value* origin = Bytes(buffers[p], b_.CreateNeg(b_.CreateMul(index, pitch_[p])));
                   b_.CreateStore(origin, b_.CreateConstGEP1_64(b_.getInt64Ty(), block, bases[p]));
                 }
+                SetNextRows(block, corner, b_.CreateAdd(index, rows), rows, most);
                 Value* next = b_.CreateAdd(first, rows);
                 b_.CreateCall(&in_tiles, {block, first, next, fn_.status()});
                 for (size_t p = 0; p < buffers.size(); ++p) {
@@ -122,17 +132,27 @@ class RowTileEmitter {
     return bases;
   }
 
-  bool IsReadFirst(int param) const {
-    for (const KernelInstr& in : s_.instrs) {
-      if (in.op == KernelOp::kLoad && in.param == param) return true;
-      if (in.op == KernelOp::kStore && in.param == param) return false;
+  // Writes the words of LaunchWords::next_rows: the rows behind `rows` of `corner` begin at index `next`.
+  void SetNextRows(Value* block, const LoopContext& corner, Value* next, Value* rows, Value* most) {
+    Value* is_last = b_.CreateICmpSGE(next, words_.size(row_));
+    int to = s_.num_words();
+    for (size_t p = 0; p < fills_next_.size(); ++p) {
+      if (!fills_next_[p]) continue;
+      const int item = ItemSize(s_.params[p].dtype);
+      Value* behind = b_.CreatePtrToInt(Bytes(corner.addr[p], b_.CreateMul(rows, b_.getInt64(item))), b_.getInt64Ty());
+      Value* lines = b_.CreateUDiv(b_.CreateMul(most, b_.getInt64(item)), b_.getInt64(RowTiles::kLine));
+      lines = b_.CreateSelect(b_.CreateIsNull(lines), b_.getInt64(1), lines);
+      Value* const address = b_.CreateSelect(is_last, b_.getInt64(0), behind);
+      for (Value* word : {address, words_.stride(p, plan_.loop_dim), lines}) {
+        b_.CreateStore(word, b_.CreateConstGEP1_64(b_.getInt64Ty(), block, to++));
+      }
     }
-    return false;
   }
 
   // Transposes `rows` rows between memory and a buffer, square by square, while it prefetches the columns of the next
-  // squares. The last squares end with the rows and columns: elements in two of them are moved twice. Fewer rows or
-  // columns than a square has are moved one by one.
+  // squares: into the nearest cache if the kernel has prefetched them into the second one. The last squares end with the
+  // rows and columns: elements in two of them are moved twice. Fewer rows or columns than a square has are moved one by
+  // one.
   void Move(int param, Value* memory, Value* buffer, Value* rows, bool fills) {
     const int item = ItemSize(s_.params[param].dtype), n = plan_.SquareSide(item);
     Type* element = fn_.MemType(s_.params[param].dtype);
@@ -160,7 +180,7 @@ class RowTileEmitter {
             square.push_back(b_.CreateAlignedLoad(fn_.Vec(element, n), from, align));
             from = Bytes(from, from_pitch);
             if (!fills) continue;
-            fn_.Prefetch(asked, /*nearest=*/false);
+            fn_.Prefetch(asked, /*nearest=*/fills_next_[param]);
             asked = Bytes(asked, stride);
           }
           TransposeRegisters(b_, item, square);
@@ -190,6 +210,7 @@ class RowTileEmitter {
   const Schedule& plan_;
   const KernelSpec& s_;  // plan_.spec
   const RowTiles& tiles_;
+  const std::vector<bool>& fills_next_;
   const LaunchWords& words_;
   const int row_;  // the dim that counts adjacent rows
   Value* length_ = nullptr;
@@ -210,12 +231,20 @@ KernelSpec SpecOfTiledRows(const KernelSpec& spec, const RowTiles& tiles) {
   return rows;
 }
 
-void EmitRowTiles(const Schedule& plan, const RowTiles& tiles, llvm::Function& in_tiles, llvm::Function& across,
-                  const std::string& symbol) {
+bool IsReadFirst(const KernelSpec& spec, int param) {
+  for (const KernelInstr& in : spec.instrs) {
+    if (in.op == KernelOp::kLoad && in.param == param) return true;
+    if (in.op == KernelOp::kStore && in.param == param) return false;
+  }
+  return false;
+}
+
+void EmitRowTiles(const Schedule& plan, const RowTiles& tiles, const std::vector<bool>& fills_next,
+                  llvm::Function& in_tiles, llvm::Function& across, const std::string& symbol) {
   KernelFunction fn(*in_tiles.getParent(), plan.features, /*gathers=*/false, symbol);
   const LaunchWords words(fn, plan);
   fn.EnterBody();
-  RowTileEmitter(fn, plan, tiles, words).Emit(in_tiles, across);
+  RowTileEmitter(fn, plan, tiles, fills_next, words).Emit(in_tiles, across);
   fn.Finish();
 }
 

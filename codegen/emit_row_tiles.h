@@ -9,6 +9,7 @@
 #define SMELT_CODEGEN_EMIT_ROW_TILES_H_
 
 #include <string>
+#include <vector>
 
 #include "llvm/IR/Function.h"
 #include "smelt/codegen/schedule.h"
@@ -20,10 +21,14 @@ namespace smelt {
 // Returns the spec of the kernel that finds the tiled params in buffers: along the rows they have unit stride.
 KernelSpec SpecOfTiledRows(const KernelSpec& spec, const RowTiles& tiles);
 
+// Returns whether the first access to a param reads it.
+bool IsReadFirst(const KernelSpec& spec, int param);
+
 // Emits the kernel of a schedule, whose spec has these tiles, as `symbol`. It calls `in_tiles` for the rows of one buffer
-// after the other, or `across` for all of them if the buffers have no room for some rows.
-void EmitRowTiles(const Schedule& plan, const RowTiles& tiles, llvm::Function& in_tiles, llvm::Function& across,
-                  const std::string& symbol);
+// after the other, or `across` for all of them if the buffers have no room for some rows. `fills_next`: that of the schedule
+// of `in_tiles`.
+void EmitRowTiles(const Schedule& plan, const RowTiles& tiles, const std::vector<bool>& fills_next,
+                  llvm::Function& in_tiles, llvm::Function& across, const std::string& symbol);
 
 }  // namespace smelt
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
+
 namespace smelt {
 
 using llvm::AllocaInst;
@@ -101,7 +103,7 @@ void TurnEmitter::ChooseBlock(const RowsAhead& ahead) {
   int rows_read = 0;
   Value* past_cache = nullptr;
   Value* places = b_.getInt64(0);  // bits of the places of rows that are read
-  bool some_apart = false;
+  bool some_apart = absl::c_linear_search(plan_.fills_next, true);
   for (int p = 0; p < static_cast<int>(s_.params.size()); ++p) {
     if (!words_.stride(p, plan_.loop_dim)) continue;
     item_bytes += ItemSize(s_.params[p].dtype);

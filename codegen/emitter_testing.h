@@ -8,6 +8,7 @@
 #define SMELT_CODEGEN_EMITTER_TESTING_H_
 
 #include <functional>
+#include <utility>
 
 #include "absl/strings/string_view.h"
 #include "llvm/IR/InstIterator.h"
@@ -47,8 +48,10 @@ inline int CountIntrinsicIn(llvm::Module& module, llvm::Intrinsic::ID id) {
 
 struct EmitterFixture {
   explicit EmitterFixture(absl::string_view text, const CpuFeatures& features = kTestV4)
+      : EmitterFixture(Schedule::Of(ParseOrDie(text), features)) {}
+  explicit EmitterFixture(Schedule of)
       : module("kernel", context),
-        plan(Schedule::Of(ParseOrDie(text), features)),
+        plan(std::move(of)),
         fn(module, plan.features, /*gathers=*/false, "k"),
         words(fn, plan),
         values(fn, plan.spec.instrs.size()),

@@ -43,6 +43,11 @@ LaunchWords::LaunchWords(KernelFunction& fn, const Schedule& plan) : fn_(fn), b_
     }
     scalars_.push_back(scalar);
   }
+  for (size_t p = 0; p < s_.params.size(); ++p) {
+    NextRows& next = next_rows_.emplace_back();
+    if (!plan_.fills_next[p]) continue;
+    for (Value** word : {&next.address, &next.stride, &next.lines}) *word = Word(n++, b_.getInt64Ty());
+  }
   const bool may_pass = absl::c_linear_search(plan_.may_pass_cache, true);
   if (may_pass || !plan_.features.IsAvx2Only()) LoadHints();
   for (size_t p = 0; p < s_.params.size(); ++p) {

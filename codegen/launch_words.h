@@ -21,6 +21,13 @@ namespace smelt {
 // The most elements of a row whose values are kept between phases in a buffer.
 constexpr int64_t kScratchElements = 4096;
 
+// Columns in memory that become the rows of the next buffer: the address of the first (0: there are none), the bytes from
+// one to the next, and the lines of each.
+struct NextRows {
+  static constexpr int kWords = 3;
+  llvm::Value *address = nullptr, *stride = nullptr, *lines = nullptr;
+};
+
 class LaunchWords {
   using Value = llvm::Value;
 
@@ -37,6 +44,8 @@ class LaunchWords {
   Value* stride(int param, int dim) const { return stride_[param][dim]; }
   // Returns whether this launch's elements of a param are stored past the cache; null: in no launch.
   Value* passes_cache(int param) const { return passes_cache_[param]; }
+  // Returns words that follow those of the spec, for params with Schedule::fills_next.
+  const NextRows& next_rows(int param) const { return next_rows_[param]; }
   // Return the hints of the machine (see kernel_spec.h); null for machines whose code does not depend on them.
   Value* asks_ahead() const { return asks_ahead_; }
   Value* reads_alone() const { return reads_alone_; }
@@ -66,6 +75,7 @@ class LaunchWords {
   std::vector<Value*> size_, base_, scalars_;
   std::vector<std::vector<Value*>> stride_;
   std::vector<Value*> passes_cache_;
+  std::vector<NextRows> next_rows_;
   Value *asks_ahead_ = nullptr, *reads_alone_ = nullptr, *cache_bytes_ = nullptr;
 };
 

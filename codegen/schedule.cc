@@ -73,6 +73,7 @@ Schedule Schedule::Of(const KernelSpec& spec, const CpuFeatures& features) {
   for (size_t k = 0; k < plan.spec.params.size(); ++k) {
     plan.may_pass_cache.push_back(plan.written[k] && plan.MayPassCache(static_cast<int>(k)));
   }
+  plan.fills_next.assign(plan.spec.params.size(), false);
   if (plan.columns && plan.lanes > 1 && !plan.tiles.some) plan.interior = FindInterior(plan.spec, plan.varying);
   return plan;
 }

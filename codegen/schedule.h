@@ -171,6 +171,9 @@ struct Schedule {
   // For each param: whether it is written; whether a row of it is kept in a buffer between phases, and written once;
   // whether a launch may store it non-temporally.
   std::vector<bool> written, has_scratch, may_pass_cache;
+  // For each param: whether its rows lie in a buffer, and the next ones are prefetched from memory for the next buffer
+  // (emit_row_tiles.h).
+  std::vector<bool> fills_next;
   TilePlan tiles;
   StreamPlan streams;
   FoldPlan folds;
