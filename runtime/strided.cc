@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "smelt/core/base/check.h"
+#include "smelt/runtime/library/transpose.h"
 #include "smelt/runtime/thread_pool.h"
 
 namespace smelt {
@@ -81,6 +82,10 @@ void CopyBands(const Dim& column, const Dim& row, char* dst, const char* src, in
 }
 
 void CopyBands(int item, const Dim& column, const Dim& row, char* dst, const char* src, int64_t columns) {
+  if (column.src == item && row.dst == item && (item == 1 || item == 4)) {
+    const auto transpose = item == 1 ? TransposeBytes : Transpose4ByteElements;
+    return transpose(row.size, columns, src, row.src / item, dst, column.dst / item);
+  }
   switch (item) {
     case 1:
       return CopyBands<1>(column, row, dst, src, columns);
