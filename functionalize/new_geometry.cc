@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "smelt/core/ir/enclosing_node.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/op/traits.h"
@@ -25,7 +24,9 @@ bool UseNewGeometry(Graph& g, NodeId n) {
   const std::vector<Use> uses(g.value(before).uses.begin(), g.value(before).uses.end());
   bool any = false;
   for (const Use& u : uses) {
-    if (!g.IsBefore(n, EnclosingNode(g, g.top(), u.user))) continue;
+    NodeId at = u.user;
+    while (g.node(at).parent != g.top()) at = g.block(g.node(at).parent).owner;
+    if (!g.IsBefore(n, at)) continue;
     g.SetInput(u.user, u.index, now);
     any = true;
   }

@@ -18,7 +18,6 @@
 #include "smelt/core/op/ops.h"
 #include "smelt/core/op/traits.h"
 #include "smelt/core/tensor/int4_form.h"
-#include "smelt/core/tensor/product_dtypes.h"
 
 namespace smelt {
 namespace {
@@ -152,7 +151,9 @@ class WeightFinder {
     if (!base.valid() || !IsInt8Matrix(base)) return std::nullopt;
     return QuantizedWeight{base, ValueId(), ValueId()};
   }
-  static bool IsProductDType(std::optional<DType> t) { return t && AddsInFloat32(*t); }
+  static bool IsProductDType(std::optional<DType> t) {
+    return t == DType::kFloat32 || t == DType::kBFloat16 || t == DType::kFloat16;
+  }
 
   bool IsOne(ValueId v) const {
     const std::optional<ConstantValue> c = GetConstant(g_, v);

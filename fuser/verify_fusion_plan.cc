@@ -8,7 +8,6 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
-#include "smelt/core/ir/enclosing_node.h"
 #include "smelt/core/op/ops.h"
 #include "smelt/core/op/storage_of.h"
 #include "smelt/fuser/fused_nodes.h"
@@ -30,7 +29,8 @@ int CountLateReads(const Graph& g) {
         }
         continue;
       }
-      const NodeId n = EnclosingNode(g, g.node(taker).parent, u.user);
+      NodeId n = u.user;
+      while (n.valid() && g.node(n).parent != g.node(taker).parent) n = g.block(g.node(n).parent).owner;
       if (n.valid() && n != taker && g.IsBefore(taker, n)) return true;
     }
     return false;

@@ -19,7 +19,6 @@
 #include "smelt/core/op/ops.h"
 #include "smelt/core/op/storage_of.h"
 #include "smelt/core/op/traits.h"
-#include "smelt/core/tensor/product_dtypes.h"
 #include "smelt/fuser/lower_group.h"
 
 namespace smelt {
@@ -72,6 +71,9 @@ class AttentionFinder {
     return std::nullopt;
   }
   bool IsNone(ValueId v) const { return !v.valid() || g_.value(v).type.kind() == TypeKind::kNone; }
+  static bool IsAttentionDType(DType t) {
+    return t == DType::kFloat32 || t == DType::kBFloat16 || t == DType::kFloat16;
+  }
 
   // Returns whether a node writes into the memory of the value, which a read must then not be moved behind.
   bool IsWritten(ValueId v) const {
@@ -111,7 +113,7 @@ class AttentionFinder {
     const auto def = Only(v);
     if (!def || GetOpTraits(g_.node(*def).op).family != OpFamily::kConversion) return v;
     const ValueId from = In(*def, 0);
-    return IsTensor(from) && AddsInFloat32(*T(from).dtype) && *T(from).sizes == *T(v).sizes ? from : v;
+    return IsTensor(from) && IsAttentionDType(*T(from).dtype) && *T(from).sizes == *T(v).sizes ? from : v;
   }
 
   // Multiplications by a number, and divisions: returns the operand, and the factor.
@@ -132,7 +134,7 @@ class AttentionFinder {
       const int at = EndsInProduct(In(n, 0)) ? 0 : 1;
       if (!EndsInProduct(In(n, at)) || *T(In(n, at)).sizes != sizes) return ValueId();
       scores.mask = In(n, 1 - at);
-      return AddsInFloat32(*T(scores.mask).dtype) ? In(n, at) : ValueId();
+      return IsAttentionDType(*T(scores.mask).dtype) ? In(n, at) : ValueId();
     }
     const bool filled = op == masked_fill_, chosen = op == where_other_ || op == op::kWhereSelf;
     if (!filled && !chosen) return ValueId();
@@ -294,8 +296,8 @@ class AttentionFinder {
     if (!IsTensor(last) || T(last).rank() < 2) return absl::OkStatus();
     const int rank = T(last).rank();
     const auto dim = Number(In(*softmax, 1));
-    if (!dim || (*dim != -1 && *dim != rank - 1) || !AddsInFloat32(*T(last).dtype) ||
-        !AddsInFloat32(*T(weights).dtype)) {
+    if (!dim || (*dim != -1 && *dim != rank - 1) || !IsAttentionDType(*T(last).dtype) ||
+        !IsAttentionDType(*T(weights).dtype)) {
       return absl::OkStatus();
     }
     const auto scores = ReadScores(last);
@@ -304,7 +306,7 @@ class AttentionFinder {
       return absl::OkStatus();
     }
     const DType t = *T(value).dtype;
-    if (!AddsInFloat32(t) || T(scores->query).dtype != t || T(scores->keys).dtype != t) return absl::OkStatus();
+    if (!IsAttentionDType(t) || T(scores->query).dtype != t || T(scores->keys).dtype != t) return absl::OkStatus();
     for (ValueId read : {scores->query, scores->keys, value, scores->mask}) {
       if (read.valid() && IsWritten(read)) return absl::OkStatus();
     }

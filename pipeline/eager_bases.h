@@ -39,6 +39,20 @@ class EagerBases {
   absl::flat_hash_set<NodeId> views_;
 };
 
+// Calls f(v) for each tensor among the operands of a node, in lists too, in order.
+template <typename F>
+void ForTensorOperands(const Graph& g, NodeId n, const F& f) {
+  for (ValueId v : g.node(n).inputs) {
+    if (g.value(v).type.IsTensor()) {
+      f(v);
+    } else if (auto list = GetListElements(g, v)) {
+      for (ValueId e : *list) {
+        if (g.value(e).type.IsTensor()) f(e);
+      }
+    }
+  }
+}
+
 }  // namespace smelt
 
 #endif  // SMELT_PIPELINE_EAGER_BASES_H_

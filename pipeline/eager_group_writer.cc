@@ -18,7 +18,6 @@
 #include "smelt/core/op/traits.h"
 #include "smelt/core/tensor/element_order.h"
 #include "smelt/pipeline/layout_inference.h"
-#include "smelt/pipeline/tensor_operands.h"
 
 namespace smelt {
 namespace {

@@ -18,7 +18,6 @@
 #include "smelt/core/op/traits.h"
 #include "smelt/functionalize/functional_counterpart.h"
 #include "smelt/pipeline/eager_bases.h"
-#include "smelt/pipeline/tensor_operands.h"
 #include "smelt/schema/eager_ops.h"
 
 namespace smelt {

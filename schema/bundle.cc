@@ -774,8 +774,8 @@ class Verifier {
     return EachOf(b.instrs, "instruction", [&](const auto& i) { return EagerInstr(e, *i, depth); });
   }
 
-  // Checks the fields that all instructions have, then those of each kind. A field that a kind does not use must be
-  // empty, so every kind concerns all of them.
+  // Checks the fields that all instructions have, then those of each kind, on which the numbers of blocks, inputs and
+  // outputs depend.
   absl::Status EagerInstr(const fb::EagerProgramT& e, const fb::EagerInstrT& i, int depth) {
     using K = fb::EagerKind;
     if (i.kind > K::MAX || i.layout > fb::EagerLayout::MAX) return Bad("its kind is unknown");

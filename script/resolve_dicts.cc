@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "smelt/core/ir/enclosing_node.h"
 #include "smelt/core/op/ops.h"
 #include "smelt/core/op/python_op.h"
 
@@ -46,7 +45,7 @@ class DictResolver {
         users;  // in the dictionary's block: the user or the node around it; the user
     for (const Use& use : g_.value(node.outputs[0]).uses) {
       if (use.index != 0 || g_.IsReturn(use.user)) return;
-      users.push_back({EnclosingNode(g_, block_, use.user), use.user});
+      users.push_back({Ancestor(use.user), use.user});
     }
     // Nothing is written inside one node, so the order of its readers does not matter.
     std::stable_sort(users.begin(), users.end(),
@@ -72,6 +71,11 @@ class DictResolver {
     bool is_copy = false;  // `entries` are those of a new dictionary
     bool writes = false;
   };
+
+  NodeId Ancestor(NodeId n) const {
+    while (g_.node(n).parent != block_) n = g_.block(g_.node(n).parent).owner;
+    return n;
+  }
 
   void Set(const Key& key, ValueId v) {
     for (auto& [k, old] : now_) {

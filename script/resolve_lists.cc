@@ -7,7 +7,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
-#include "smelt/core/ir/enclosing_node.h"
 #include "smelt/core/op/ops.h"
 
 namespace smelt {
@@ -45,7 +44,7 @@ class ListResolver {
     bool changed = false;
     for (size_t k = 0; k < names.size(); ++k) {
       for (const Use& use : g_.value(names[k]).uses) {
-        Step s{EnclosingNode(g_, block_, use.user), use.user, use.index};
+        Step s{Ancestor(use.user), use.user, use.index};
         s.writes = IsWriter(g_, use.user, use.index);
         const bool nested = s.at != s.user;
         if (g_.IsReturn(use.user)) {
@@ -67,6 +66,11 @@ class ListResolver {
                           : std::make_pair(a.user.index, a.index) < std::make_pair(b.user.index, b.index);
     });
     return changed;
+  }
+
+  NodeId Ancestor(NodeId n) const {
+    while (g_.node(n).parent != block_) n = g_.block(g_.node(n).parent).owner;
+    return n;
   }
 
   // Returns whether the use neither changes the list nor keeps it where other code could.

@@ -8,6 +8,7 @@
 #define SMELT_CORE_EVAL_ELEMENTS_H_
 
 #include <complex>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 #include <vector>
@@ -111,6 +112,15 @@ Tensor CopyWithStrides(const Tensor& t, absl::Span<const int64_t> strides);
 Tensor Converted(const Tensor& t, DType dtype);  // fresh, contiguous
 // Returns the geometry of t broadcast to `sizes`.
 absl::StatusOr<Geometry> Broadcasted(const Geometry& g, absl::Span<const int64_t> sizes);
+
+using Index = std::vector<int64_t>;
+// Returns the offset of an index, in elements.
+inline int64_t Flat(const Index& index, const std::vector<int64_t>& strides) {
+  int64_t at = 0;
+  for (size_t d = 0; d < index.size(); ++d) at += index[d] * strides[d];
+  return at;
+}
+
 std::vector<int64_t> ContiguousStridesOf(absl::Span<const int64_t> sizes);
 int64_t Product(absl::Span<const int64_t> sizes);
 Tensor ScalarTensor(DType dtype, const PythonValue& v);

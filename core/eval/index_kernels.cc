@@ -8,13 +8,19 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/base/wrapping.h"
-#include "smelt/core/eval/indices.h"
 #include "smelt/core/eval/kernels.h"
 #include "smelt/core/tensor/float16.h"
 #include "smelt/core/tensor/view_rules.h"
 
 namespace smelt::eval_internal {
 namespace {
+
+// A 0-dim tensor counts as a tensor with one dim of one element.
+std::vector<int64_t> SizesOf(const Tensor& t) {
+  std::vector<int64_t> s(t.sizes().begin(), t.sizes().end());
+  if (s.empty()) s.push_back(1);
+  return s;
+}
 
 absl::Status CheckIndex(const Call& c, int64_t i, int64_t n, int dim, bool negative) {
   if (i < (negative ? -n : 0) || i >= n)

@@ -6,7 +6,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
-#include "smelt/core/eval/indices.h"
 #include "smelt/core/eval/kernels.h"
 
 namespace smelt::eval_internal {

@@ -11,8 +11,6 @@
 namespace smelt::eval_internal {
 namespace {
 
-using Index = std::vector<int64_t>;
-
 // The window of one output position along one dim: its input positions, and the divisor of an average.
 struct Window {
   std::vector<int64_t> positions;

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/order_statistics.h"
 #include "smelt/core/base/status_macros.h"
-#include "smelt/core/eval/indices.h"
 #include "smelt/core/eval/kernels.h"
 
 namespace smelt::eval_internal {
@@ -41,6 +40,11 @@ void ForEachLine(const std::vector<int64_t>& sizes, int dim, F f) {
     for (int64_t i = 0; i < sizes[dim]; ++i) line.push_back(at + i * strides[dim]);
     f(line, number);
   });
+}
+std::vector<int64_t> SizesOf(const Tensor& t) {
+  std::vector<int64_t> s(t.sizes().begin(), t.sizes().end());
+  if (s.empty()) s.push_back(1);
+  return s;
 }
 
 // Returns the order of a line's elements.

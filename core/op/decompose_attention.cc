@@ -6,7 +6,6 @@
 
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/decompose_rules.h"
-#include "smelt/core/tensor/product_dtypes.h"
 
 namespace smelt {
 namespace {
@@ -75,11 +74,13 @@ ValueId Attended(Emit& e, ValueId scores, ValueId v) {
   return e.Op("aten::matmul", {e.Cast(weights, e.DTypeOf(v)), v});
 }
 
+bool IsAttentionDType(DType t) { return t == DType::kFloat32 || t == DType::kBFloat16 || t == DType::kFloat16; }
+
 // Returns the mask with the rank of the query, if the library's attention reads it: each of its sizes is 1 or that of
 // the scores. Invalid otherwise.
 ValueId MaskOfScores(Emit& e, ValueId mask, std::vector<Expr> scores) {
   const int rank = static_cast<int>(scores.size());
-  if ((e.DTypeOf(mask) != DType::kBool && !AddsInFloat32(e.DTypeOf(mask))) || e.Rank(mask) > rank) return ValueId();
+  if ((e.DTypeOf(mask) != DType::kBool && !IsAttentionDType(e.DTypeOf(mask))) || e.Rank(mask) > rank) return ValueId();
   const std::vector<Expr> sizes = e.Sizes(mask);
   const int missing = rank - e.Rank(mask);
   for (int d = missing; d < rank; ++d) {
@@ -114,7 +115,7 @@ absl::StatusOr<ValueId> Whole(Emit& e, const OpCall& call, ValueId q, ValueId k,
   const int rank = static_cast<int>(sq.size());
   if (rank < 2 || e.Rank(k) != rank || e.Rank(v) != rank) return ValueId();
   const DType t = e.DTypeOf(q);
-  if (!AddsInFloat32(t) || e.DTypeOf(k) != t || e.DTypeOf(v) != t) return ValueId();
+  if (!IsAttentionDType(t) || e.DTypeOf(k) != t || e.DTypeOf(v) != t) return ValueId();
   SMELT_ASSIGN_OR_RETURN(const double dropout, call.GetDoubleOr("dropout_p", 0));
   SMELT_ASSIGN_OR_RETURN(const bool causal, call.GetBoolOr("is_causal", false));
   if (dropout != 0 || sq[rank - 1] != sk[rank - 1] || sk[rank - 2] != sv[rank - 2]) return ValueId();

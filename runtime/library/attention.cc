@@ -18,7 +18,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
-#include "smelt/core/tensor/product_dtypes.h"
 #include "smelt/runtime/library/at_best_level.h"
 #include "smelt/runtime/library/gemm.h"
 #include "smelt/runtime/library/gemv.h"

@@ -11,10 +11,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
-#include "smelt/core/tensor/product_dtypes.h"
 #include "smelt/runtime/library/at_best_level.h"
 #include "smelt/runtime/library/fourier_lines.h"
 #include "smelt/runtime/library/library.h"
+#include "smelt/runtime/library/matrices.h"
 #include "smelt/runtime/library/scratch.h"
 
 namespace smelt::library_internal {

@@ -17,6 +17,10 @@
 
 namespace smelt {
 
+// Returns whether products of the dtype are added up in float32, and so are the sums of attention: float32 itself, and
+// halves, whose results are rounded once.
+inline bool AddsInFloat32(DType t) { return t == DType::kFloat32 || IsHalf(t); }
+
 // Converts `n` elements of float16, bfloat16 or float32, `stride` elements apart, from any address.
 void ToFloats(DType from_type, const void* from, int64_t stride, int64_t n, float* to);
 // Rounds once, to nearest even.

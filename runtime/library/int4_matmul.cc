@@ -12,7 +12,6 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/elements.h"
 #include "smelt/core/tensor/int4_form.h"
-#include "smelt/core/tensor/product_dtypes.h"
 #include "smelt/runtime/cpu.h"
 #include "smelt/runtime/library/at_best_level.h"
 #include "smelt/runtime/library/halves.h"

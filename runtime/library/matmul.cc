@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
-#include "smelt/core/tensor/product_dtypes.h"
 #include "smelt/runtime/library/direct_matmul.h"
 #include "smelt/runtime/library/gemv.h"
+#include "smelt/runtime/library/halves.h"
 #include "smelt/runtime/library/implementation.h"
 #include "smelt/runtime/library/library.h"
 #include "smelt/runtime/library/matmul_problem.h"

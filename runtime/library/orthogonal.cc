@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
-#include "smelt/core/tensor/product_dtypes.h"
 #include "smelt/runtime/library/library.h"
 #include "smelt/runtime/library/matrices.h"
 #include "smelt/runtime/library/orthogonal_factors.h"
