@@ -13,6 +13,7 @@
 #include "llvm/IR/MDBuilder.h"
 #include "smelt/codegen/math.h"
 #include "smelt/core/base/check.h"
+#include "smelt/core/tensor/float8.h"
 
 namespace smelt {
 
@@ -90,6 +91,8 @@ Type* ScalarEmitter::TypeOf(DType t) {
       return b_.getInt1Ty();
     case DType::kUInt8:
     case DType::kInt8:
+    case DType::kFloat8E4M3FN:
+    case DType::kFloat8E5M2:
       return b_.getInt8Ty();
     case DType::kInt16:
     case DType::kFloat16:
@@ -111,6 +114,7 @@ Type* ScalarEmitter::TypeOf(DType t) {
 
 Value* ScalarEmitter::Const(DType t, const ScalarImm& imm) {
   if (t == DType::kFloat64) return ConstantFP::get(b_.getDoubleTy(), llvm::APFloat(imm.f));
+  if (IsFloat8(t)) return b_.getInt8(FloatToFloat8(t, static_cast<float>(imm.f)));
   if (IsFloating(t)) {
     llvm::APFloat v(imm.f);
     bool loses;
@@ -130,6 +134,10 @@ Value* ScalarEmitter::ToFloat(Value* bits, DType half) {
   Type* i32 = Like(bits, b_.getInt32Ty());
   Type* f32 = Like(bits, b_.getFloatTy());
   if (half == DType::kBFloat16) return b_.CreateBitCast(b_.CreateShl(b_.CreateZExt(bits, i32), 16), f32);
+  if (half == DType::kFloat8E5M2) {
+    return ToFloat(b_.CreateShl(b_.CreateZExt(bits, Like(bits, b_.getInt16Ty())), 8), DType::kFloat16);
+  }
+  if (half == DType::kFloat8E4M3FN) return FromFloat8E4M3FN(bits);
   if (f_.f16c) return b_.CreateFPExt(b_.CreateBitCast(bits, Like(bits, b_.getHalfTy())), f32);
   Value* wide = b_.CreateZExt(bits, i32);
   Value* sign = b_.CreateShl(b_.CreateAnd(wide, ConstantInt::get(i32, 0x8000)), 16);
@@ -141,6 +149,47 @@ Value* ScalarEmitter::ToFloat(Value* bits, DType half) {
   Value* is_special = b_.CreateICmpUGE(magnitude, ConstantInt::get(i32, 0x7c00));
   Value* r = b_.CreateSelect(is_special, special, b_.CreateBitCast(scaled, i32));
   return b_.CreateBitCast(b_.CreateOr(r, sign), f32);
+}
+
+// A denormal becomes a number between 2^-6 and 2^-5, of which 2^-6 is taken off: no float is denormal, which some machines
+// take long for.
+Value* ScalarEmitter::FromFloat8E4M3FN(Value* bits) {
+  Type* i32 = Like(bits, b_.getInt32Ty());
+  Type* f32 = Like(bits, b_.getFloatTy());
+  auto k = [&](uint32_t x) { return ConstantInt::get(i32, x); };
+  Value* wide = b_.CreateZExt(bits, i32);
+  Value* sign = b_.CreateShl(b_.CreateAnd(wide, k(0x80)), 24);
+  Value* magnitude = b_.CreateAnd(wide, k(0x7f));
+  Value* shifted = b_.CreateShl(magnitude, 20);
+  Value* normal = b_.CreateAdd(shifted, k(120u << 23));
+  Value* above = b_.CreateBitCast(b_.CreateAdd(shifted, k(121u << 23)), f32);
+  Value* denormal = b_.CreateBitCast(b_.CreateFSub(above, ConstantFP::get(f32, 0x1p-6)), i32);
+  Value* r = b_.CreateSelect(b_.CreateICmpULT(magnitude, k(8)), denormal, normal);
+  r = b_.CreateSelect(b_.CreateICmpEQ(magnitude, k(0x7f)), k(0x7ff00000), r);
+  return b_.CreateBitCast(b_.CreateOr(r, sign), f32);
+}
+
+// The limits are those of FloatToFloat8 (core/tensor/float8.h).
+Value* ScalarEmitter::ToFloat8(Value* v, DType t) {
+  const bool has_infinity = t == DType::kFloat8E5M2;
+  const uint32_t dropped = has_infinity ? 21 : 20, rebase = (has_infinity ? 112u : 120u) << 23;
+  Type* i32 = Like(v, b_.getInt32Ty());
+  Type* f32 = v->getType();
+  auto k = [&](uint32_t x) { return ConstantInt::get(i32, x); };
+  Value* bits = b_.CreateBitCast(v, i32);
+  Value* nan = b_.CreateFCmpUNO(v, v);
+  Value* sign = b_.CreateAnd(b_.CreateLShr(bits, 24), k(0x80));
+  Value* magnitude = b_.CreateAnd(bits, k(0x7fffffff));
+  Value* odd = b_.CreateAnd(b_.CreateLShr(magnitude, dropped), k(1));
+  const uint32_t half = (1u << (dropped - 1)) - 1;
+  Value* normal = b_.CreateLShr(b_.CreateAdd(b_.CreateAdd(magnitude, k(half - rebase)), odd), dropped);
+  Value* small = b_.CreateFAdd(b_.CreateBitCast(magnitude, f32), ConstantFP::get(f32, has_infinity ? 0x1p7 : 0x1p14));
+  Value* denormal = b_.CreateSub(b_.CreateBitCast(small, i32), k(has_infinity ? 0x43000000 : 0x46800000));
+  Value* r = b_.CreateSelect(b_.CreateICmpULT(magnitude, k(has_infinity ? 0x38800000 : 0x3c800000)), denormal, normal);
+  r = has_infinity ? b_.CreateSelect(b_.CreateICmpUGE(magnitude, k(0x47800000)), k(0x7c), r)
+                   : b_.CreateSelect(b_.CreateICmpUGE(magnitude, k(0x43e00000)), k(0x7e), r);
+  r = b_.CreateSelect(nan, k(0x7f), r);
+  return b_.CreateTrunc(b_.CreateOr(r, sign), Like(v, b_.getInt8Ty()));
 }
 
 // Uses a table of four bits for each kind of number: a NaN (the lowest two) becomes the one NaN, others stay.
@@ -229,6 +278,7 @@ Value* ScalarEmitter::HalfArithmetic(Value* v) {
 }
 
 Value* ScalarEmitter::FromFloat(Value* v, DType half) {
+  if (IsFloat8(half)) return ToFloat8(v, half);
   Type* i32 = Like(v, b_.getInt32Ty());
   Type* i16 = Like(v, b_.getInt16Ty());
   Type* f32 = v->getType();
@@ -288,8 +338,8 @@ Value* ScalarEmitter::FromWord(Value* word, DType t) {
 
 Value* ScalarEmitter::Cast(Value* v, DType from, DType to) {
   if (from == to) return v;
-  const bool from_half = IsHalf(from);
-  const bool to_half = IsHalf(to);
+  const bool from_half = IsHalf(from) || IsFloat8(from);
+  const bool to_half = IsHalf(to) || IsFloat8(to);
   if (from_half) return Cast(ToFloat(v, from), DType::kFloat32, to);
   // PyTorch converts to float first, whatever the source.
   if (to_half) return FromFloat(Cast(v, from, DType::kFloat32), to);

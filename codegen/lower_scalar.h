@@ -51,6 +51,8 @@ class ScalarEmitter {
   // Rounds float32 to bfloat16; needs `bf16`.
   llvm::Value* RoundedByInstruction(llvm::Value* v);
   llvm::Value* FromFloat(llvm::Value* v, DType half);
+  llvm::Value* FromFloat8E4M3FN(llvm::Value* bits);
+  llvm::Value* ToFloat8(llvm::Value* v, DType t);
   // Returns a float16 that is equal to v, a float32; null if none is known.
   llvm::Value* AsHalf(llvm::Value* v);
   // Returns v, a float32, as it is rounded to float16; null unless it is computed from values of float16.

@@ -11,8 +11,10 @@ namespace pt2_internal {
 absl::StatusOr<int64_t> C10ScalarType(int64_t pt2) {
   if (pt2 >= 1 && pt2 <= 12) return pt2 - 1;
   if (pt2 == 13) return 15;  // bfloat16
-  return absl::UnimplementedError(
-      absl::StrCat("dtype code ", pt2, " (uint16, uint32, uint64 and float8 are not supported)"));
+  if (pt2 == 29) return 24;  // float8_e4m3fn
+  if (pt2 == 30) return 23;  // float8_e5m2
+  return absl::UnimplementedError(absl::StrCat(
+      "dtype code ", pt2, " (uint16, uint32, uint64 and float8 other than e4m3fn and e5m2 are not supported)"));
 }
 
 absl::StatusOr<DType> ToDType(int64_t pt2) {

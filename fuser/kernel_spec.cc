@@ -15,12 +15,15 @@ constexpr int kMaxRank = 64;
 
 absl::Status Invalid(absl::string_view what) { return absl::InvalidArgumentError(absl::StrCat("kernel spec: ", what)); }
 
+// Returns whether kernels hold the dtype in float32 to compute with it.
+bool IsNarrowFloat(DType t) { return IsHalf(t) || IsFloat8(t); }
+
 // Returns the fault in the types of a kScalar instruction, or the empty string if they are correct.
 std::string ScalarTypeError(const KernelInstr& in, const std::vector<DType>& args) {
   const DType t = in.type;
   const bool real = t == DType::kFloat32 || t == DType::kFloat64;
   auto all_are = [&](DType want) { return std::all_of(args.begin(), args.end(), [&](DType a) { return a == want; }); };
-  auto none_half = [&] { return std::none_of(args.begin(), args.end(), IsHalf); };
+  auto none_half = [&] { return std::none_of(args.begin(), args.end(), IsNarrowFloat); };
   switch (in.scalar) {
     case ScalarOp::kArg:
     case ScalarOp::kNumOps:
@@ -37,7 +40,7 @@ std::string ScalarTypeError(const KernelInstr& in, const std::vector<DType>& arg
     case ScalarOp::kMax:
     case ScalarOp::kRemTrunc:
     case ScalarOp::kRemFloor:
-      return all_are(t) && none_half() ? "" : "needs operands of its own type, which is not float16 or bfloat16";
+      return all_are(t) && none_half() ? "" : "needs operands of its own type, which is no float of 16 or 8 bits";
     case ScalarOp::kPow:
       return all_are(t) && none_half() && t != DType::kBool ? "" : "needs operands of its own type, a number";
     case ScalarOp::kDivTrunc:
@@ -222,7 +225,7 @@ absl::Status VerifyKernelSpec(const KernelSpec& spec) {
         if (!inner) return error("reductions and scans are of inner phases");
         SMELT_RETURN_IF_ERROR(expect_operands(IsArg(in.reduce) ? 2 : 1));
         const bool logical = in.reduce == ReduceKind::kAnd || in.reduce == ReduceKind::kOr;
-        if (IsHalf(args[0])) return error("reduces float16 or bfloat16; cast to float32 first");
+        if (IsNarrowFloat(args[0])) return error("reduces floats of 16 or 8 bits; cast to float32 first");
         if (IsArg(in.reduce)) {
           if (in.type != DType::kInt64 || args[1] != DType::kInt64) return error("the index and result are int64");
         } else if (args[0] != in.type) {

@@ -10,6 +10,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/ops.h"
 #include "smelt/core/tensor/dtype.h"
+#include "smelt/core/tensor/float8.h"
 #include "smelt/fuser/lower_operators.h"
 #include "smelt/fuser/lower_writes.h"
 
@@ -148,6 +149,10 @@ int Lowering::ConstantElement(const Tensor& t) {
       break;
     case DType::kFloat64:
       s.constant = as(double{});
+      break;
+    case DType::kFloat8E4M3FN:
+    case DType::kFloat8E5M2:
+      s.constant = Float8ToFloat(type, as(uint8_t{}));
       break;
     case DType::kBFloat16: {
       const uint32_t bits = static_cast<uint32_t>(as(uint16_t{})) << 16;

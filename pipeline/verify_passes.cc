@@ -20,6 +20,7 @@
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/ops.h"
 #include "smelt/core/tensor/float16.h"
+#include "smelt/core/tensor/float8.h"
 
 namespace smelt {
 namespace {
@@ -67,6 +68,10 @@ void FillRandomly(Tensor& t, std::mt19937_64& random) {
         break;
       case DType::kBFloat16:
         put(FloatToBFloat16(static_cast<float>(v)));
+        break;
+      case DType::kFloat8E4M3FN:
+      case DType::kFloat8E5M2:
+        put(FloatToFloat8(t.dtype(), static_cast<float>(v)));
         break;
       case DType::kFloat32:
         put(static_cast<float>(v));
@@ -155,6 +160,9 @@ double At(const char* p, DType t) {
       return HalfToFloat(get(uint16_t{}));
     case DType::kBFloat16:
       return BFloat16ToFloat(get(uint16_t{}));
+    case DType::kFloat8E4M3FN:
+    case DType::kFloat8E5M2:
+      return Float8ToFloat(t, get(uint8_t{}));
     case DType::kFloat32:
     case DType::kComplex64:
       return get(float{});
@@ -296,7 +304,8 @@ std::string Difference(const Tensor& a, const Tensor& b, absl::Span<const double
   const Tensor x = a.Clone(), y = b.Clone();
   const bool half = a.dtype() == DType::kFloat16 || a.dtype() == DType::kBFloat16;
   const bool rounds = IsFloating(a.dtype()) || IsComplex(a.dtype());
-  const double rtol = !rounds ? 0 : half ? 1.6e-2 : 1e-4, atol = !rounds ? 0 : half ? 1e-2 : 1e-5;
+  const bool byte = IsFloat8(a.dtype());  // numbers on both sides of a middle become neighbours
+  const double rtol = !rounds ? 0 : byte ? 0.25 : half ? 1.6e-2 : 1e-4, atol = !rounds ? 0 : half ? 1e-2 : 1e-5;
   for (int64_t i = 0; i < NumParts(x); ++i) {
     const double u = ElementAt(x, i), v = ElementAt(y, i);
     if (u == v || (std::isnan(u) && std::isnan(v))) continue;

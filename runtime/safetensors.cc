@@ -18,10 +18,20 @@ namespace {
 constexpr struct {
   const char* name;
   DType dtype;
-} kDTypes[] = {{"BOOL", DType::kBool},   {"U8", DType::kUInt8},      {"I8", DType::kInt8},
-               {"I16", DType::kInt16},   {"I32", DType::kInt32},     {"I64", DType::kInt64},
-               {"F16", DType::kFloat16}, {"BF16", DType::kBFloat16}, {"F32", DType::kFloat32},
-               {"F64", DType::kFloat64}, {"C64", DType::kComplex64}, {"C128", DType::kComplex128}};
+} kDTypes[] = {{"BOOL", DType::kBool},
+               {"U8", DType::kUInt8},
+               {"I8", DType::kInt8},
+               {"I16", DType::kInt16},
+               {"I32", DType::kInt32},
+               {"I64", DType::kInt64},
+               {"F16", DType::kFloat16},
+               {"BF16", DType::kBFloat16},
+               {"F32", DType::kFloat32},
+               {"F64", DType::kFloat64},
+               {"C64", DType::kComplex64},
+               {"C128", DType::kComplex128},
+               {"F8_E4M3", DType::kFloat8E4M3FN},
+               {"F8_E5M2", DType::kFloat8E5M2}};
 
 absl::Status Write(const std::string& path, const std::map<std::string, Tensor>& tensors,
                    const std::map<std::string, std::string>& metadata) {

@@ -84,7 +84,9 @@ typedef enum {
   SMELT_FLOAT32 = 8,
   SMELT_FLOAT64 = 9,
   SMELT_COMPLEX64 = 10,
-  SMELT_COMPLEX128 = 11
+  SMELT_COMPLEX128 = 11,
+  SMELT_FLOAT8_E4M3FN = 12,
+  SMELT_FLOAT8_E5M2 = 13
 } smelt_dtype;
 
 /* "float32"; null for what is no smelt_dtype. Valid for the life of the process. */

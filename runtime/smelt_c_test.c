@@ -147,7 +147,8 @@ int main(void) {
   CHECK(smelt_program_num_args(program) == 1 && smelt_program_num_outputs(program) == 2);
   CHECK(strcmp(smelt_program_arg_name(program, 0), "x") == 0 && smelt_program_arg_name(program, 1) == NULL);
   CHECK(strcmp(smelt_version(), "0.1.0") == 0 && strcmp(smelt_dtype_name(SMELT_BFLOAT16), "bfloat16") == 0 &&
-        smelt_dtype_size(SMELT_COMPLEX128) == 16 && smelt_dtype_name(12) == NULL);
+        smelt_dtype_size(SMELT_COMPLEX128) == 16 && strcmp(smelt_dtype_name(SMELT_FLOAT8_E5M2), "float8_e5m2") == 0 &&
+        smelt_dtype_name(14) == NULL);
   test_description(program);
   smelt_instance_options options = {2, 42};
   CHECK(smelt_instance_create(program, &options, &instance) == SMELT_OK);

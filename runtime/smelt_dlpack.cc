@@ -13,10 +13,10 @@ namespace c_internal {
 namespace {
 
 // By DType.
-constexpr DLDataType kTypes[kNumDTypes] = {{kDLBool, 8, 1},   {kDLUInt, 8, 1},     {kDLInt, 8, 1},
-                                           {kDLInt, 16, 1},   {kDLInt, 32, 1},     {kDLInt, 64, 1},
-                                           {kDLFloat, 16, 1}, {kDLBfloat, 16, 1},  {kDLFloat, 32, 1},
-                                           {kDLFloat, 64, 1}, {kDLComplex, 64, 1}, {kDLComplex, 128, 1}};
+constexpr DLDataType kTypes[kNumDTypes] = {
+    {kDLBool, 8, 1},     {kDLUInt, 8, 1},      {kDLInt, 8, 1},           {kDLInt, 16, 1},       {kDLInt, 32, 1},
+    {kDLInt, 64, 1},     {kDLFloat, 16, 1},    {kDLBfloat, 16, 1},       {kDLFloat, 32, 1},     {kDLFloat, 64, 1},
+    {kDLComplex, 64, 1}, {kDLComplex, 128, 1}, {kDLFloat8_e4m3fn, 8, 1}, {kDLFloat8_e5m2, 8, 1}};
 
 int DTypeOf(const DLDataType& type) {
   for (int i = 0; i < kNumDTypes; ++i) {

@@ -22,6 +22,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "smelt/core/tensor/float16.h"
+#include "smelt/core/tensor/float8.h"
 #include "smelt/core/tensor/tensor.h"
 #include "smelt/runtime/program.h"
 
@@ -42,6 +43,19 @@ struct BFloat16 {
   explicit operator float() const { return BFloat16ToFloat(bits); }
 };
 
+struct Float8E4M3FN {
+  uint8_t bits = 0;
+  Float8E4M3FN() = default;
+  explicit Float8E4M3FN(float v) : bits(FloatToFloat8E4M3FN(v)) {}
+  explicit operator float() const { return Float8E4M3FNToFloat(bits); }
+};
+struct Float8E5M2 {
+  uint8_t bits = 0;
+  Float8E5M2() = default;
+  explicit Float8E5M2(float v) : bits(FloatToFloat8E5M2(v)) {}
+  explicit operator float() const { return Float8E5M2ToFloat(bits); }
+};
+
 // clang-format off
 template <typename T> struct DTypeOf;
 template <> struct DTypeOf<bool> { static constexpr DType value = DType::kBool; };
@@ -56,6 +70,8 @@ template <> struct DTypeOf<float> { static constexpr DType value = DType::kFloat
 template <> struct DTypeOf<double> { static constexpr DType value = DType::kFloat64; };
 template <> struct DTypeOf<std::complex<float>> { static constexpr DType value = DType::kComplex64; };
 template <> struct DTypeOf<std::complex<double>> { static constexpr DType value = DType::kComplex128; };
+template <> struct DTypeOf<Float8E4M3FN> { static constexpr DType value = DType::kFloat8E4M3FN; };
+template <> struct DTypeOf<Float8E5M2> { static constexpr DType value = DType::kFloat8E5M2; };
 // clang-format on
 
 namespace typed_internal {

@@ -20,21 +20,24 @@ struct Base {
   bool (*takes)(absl::Span<const DType> types);
 };
 
+// Numbers that kernels compute with.
+bool IsReal(DType t) { return !IsComplex(t) && !IsFloat8(t); }
+
 // Real numbers that are multiplied and added, with the dtypes of their sums.
 bool Multiplies(absl::Span<const DType> t) {
-  if (IsComplex(t[0]) || t[0] == DType::kBool) return false;
+  if (!IsReal(t[0]) || t[0] == DType::kBool) return false;
   return t[0] == t[1] || (IsHalf(t[0]) && t[1] == DType::kFloat32) || (t[0] == DType::kInt8 && t[1] == DType::kInt32);
 }
 bool MultipliesFloats(absl::Span<const DType> t) {
   return IsFloating(t[0]) && t[0] != DType::kFloat64 && Multiplies(t);
 }
-bool IsReal(absl::Span<const DType> t) { return !IsComplex(t[0]); }
+bool IsReal(absl::Span<const DType> t) { return IsReal(t[0]); }
 bool IsAny(absl::Span<const DType>) { return true; }
 bool IsInteger(absl::Span<const DType> t) { return IsIntegral(t[0]) && t[0] != DType::kBool; }
 bool IsSize(absl::Span<const DType> t) { return t[0] == ElementOfSize(t[0]); }
 
 bool IsSearched(absl::Span<const DType> t) {
-  return !IsComplex(t[0]) && !IsComplex(t[1]) && (t[2] == DType::kInt64 || t[2] == DType::kInt32);
+  return IsReal(t[0]) && IsReal(t[1]) && (t[2] == DType::kInt64 || t[2] == DType::kInt32);
 }
 
 bool Attends(absl::Span<const DType> t) {

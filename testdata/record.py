@@ -30,7 +30,7 @@ logging.disable(logging.WARNING)
 
 DTYPE_NAMES = {
     getattr(torch, n): n for n in ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8",
-                                   "uint8", "bool", "complex64", "complex128")
+                                   "uint8", "bool", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2")
 }
 DTYPES = {name: dtype for dtype, name in DTYPE_NAMES.items()}
 

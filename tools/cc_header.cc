@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -27,19 +28,26 @@
 namespace smelt {
 namespace {
 
-// The C++ types, by DType.
+// The C++ types, by DType. Those with a capital letter are of namespace smelt.
 const char* const kElements[kNumDTypes] = {"bool",
                                            "uint8_t",
                                            "int8_t",
                                            "int16_t",
                                            "int32_t",
                                            "int64_t",
-                                           "smelt::Float16",
-                                           "smelt::BFloat16",
+                                           "Float16",
+                                           "BFloat16",
                                            "float",
                                            "double",
                                            "std::complex<float>",
-                                           "std::complex<double>"};
+                                           "std::complex<double>",
+                                           "Float8E4M3FN",
+                                           "Float8E5M2"};
+
+std::string ElementOf(int dtype) {
+  const char* const name = kElements[dtype];
+  return absl::StrCat(absl::ascii_isupper(static_cast<unsigned char>(*name)) ? "smelt::" : "", name);
+}
 
 const std::set<std::string>& Keywords() {
   static const auto* words = new std::set<std::string>{
@@ -194,7 +202,7 @@ class Function {
     return b_.exprs[e].constant();
   }
   std::string TensorType(int dtype, const std::vector<int>& sizes) const {
-    std::string out = absl::StrCat("smelt::TensorOf<", kElements[dtype]);
+    std::string out = absl::StrCat("smelt::TensorOf<", ElementOf(dtype));
     for (int e : sizes) {
       const std::optional<int64_t> n = Constant(e);
       absl::StrAppend(&out, ", ", n ? absl::StrCat(*n) : "smelt::kAnySize");
@@ -202,7 +210,7 @@ class Function {
     return out + ">";
   }
   std::string TensorType(const ResultType& type) const {
-    std::string out = absl::StrCat("smelt::TensorOf<", kElements[type.dtype]);
+    std::string out = absl::StrCat("smelt::TensorOf<", ElementOf(type.dtype));
     for (const ResultSize& s : type.sizes) {
       const std::optional<int64_t> n = s.expr < 0 && s.number >= 0 ? s.number : Constant(s.expr);
       absl::StrAppend(&out, ", ", n ? absl::StrCat(*n) : "smelt::kAnySize");
@@ -357,7 +365,7 @@ class Maker {
       state.member.tensor = changing.count(static_cast<int>(i)) == 0;
       state.member.type = "smelt::Tensor";
       if (state.member.tensor) {
-        state.member.type = absl::StrCat("smelt::TensorOf<", kElements[s.dtype]);
+        state.member.type = absl::StrCat("smelt::TensorOf<", ElementOf(s.dtype));
         for (int64_t n : s.sizes) absl::StrAppend(&state.member.type, ", ", n);
         state.member.type += ">";
       }

@@ -78,7 +78,7 @@ TEST(NpyTest, WrittenBytesAreThoseOfNumPy) {
 TEST(NpyTest, WhatIsWrittenIsReadAgain) {
   for (int d = 0; d < kNumDTypes; ++d) {
     const DType dtype = static_cast<DType>(d);
-    if (dtype == DType::kBFloat16) continue;
+    if (dtype == DType::kBFloat16 || IsFloat8(dtype)) continue;
     Tensor t = Tensor::Empty(dtype, {3, 2});
     for (int i = 0; i < 6 * ItemSize(dtype); ++i) static_cast<char*>(t.data())[i] = dtype == DType::kBool ? i % 2 : i;
     const Tensor turned = t.View({{2, 3}, {1, 2}, 0});
@@ -87,7 +87,8 @@ TEST(NpyTest, WhatIsWrittenIsReadAgain) {
     EXPECT_EQ(back->dtype(), dtype);
     EXPECT_EQ(std::memcmp(back->data(), turned.Clone().data(), static_cast<size_t>(6 * ItemSize(dtype))), 0);
   }
-  EXPECT_EQ(EncodeNpy(Tensor::Empty(DType::kBFloat16, {1})).status().code(), absl::StatusCode::kUnimplemented);
+  for (const DType lacking : {DType::kBFloat16, DType::kFloat8E4M3FN, DType::kFloat8E5M2})
+    EXPECT_EQ(EncodeNpy(Tensor::Empty(lacking, {1})).status().code(), absl::StatusCode::kUnimplemented);
 }
 
 TEST(NpyTest, ElementsThatSmeltLacksAreNamed) {

@@ -9,6 +9,7 @@
 #include "smelt/core/base/check.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/float16.h"
+#include "smelt/core/tensor/float8.h"
 
 namespace smelt::eval_internal {
 namespace {
@@ -76,6 +77,9 @@ T LoadAs(const char* p, DType dtype) {
       return To<T>(static_cast<double>(HalfToFloat(Load<uint16_t>(p))));
     case DType::kBFloat16:
       return To<T>(static_cast<double>(BFloat16ToFloat(Load<uint16_t>(p))));
+    case DType::kFloat8E4M3FN:
+    case DType::kFloat8E5M2:
+      return To<T>(static_cast<double>(Float8ToFloat(dtype, Load<uint8_t>(p))));
     case DType::kFloat32:
       return To<T>(static_cast<double>(Load<float>(p)));
     case DType::kFloat64:
@@ -107,6 +111,9 @@ void StoreAs(char* p, DType dtype, T value) {
       return Store<uint16_t>(p, FloatToHalf(static_cast<float>(To<double>(value))));
     case DType::kBFloat16:
       return Store<uint16_t>(p, FloatToBFloat16(static_cast<float>(To<double>(value))));
+    case DType::kFloat8E4M3FN:
+    case DType::kFloat8E5M2:
+      return Store<uint8_t>(p, FloatToFloat8(dtype, static_cast<float>(To<double>(value))));
     case DType::kFloat32:
       if constexpr (std::is_same_v<T, int64_t>) return Store<float>(p, static_cast<float>(value));
       return Store<float>(p, static_cast<float>(To<double>(value)));

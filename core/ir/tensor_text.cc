@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/ir/type_parser.h"
+#include "smelt/core/tensor/float8.h"
 
 namespace smelt {
 
@@ -137,6 +138,10 @@ void AppendElement(DType dtype, const char* p, std::string& out) {
     case DType::kFloat32:
       AppendFloat<float, uint32_t>(Load<float>(p), Load<uint32_t>(p), 0x7fc00000u, out);
       return;
+    case DType::kFloat8E4M3FN:
+    case DType::kFloat8E5M2:
+      AppendFloat<double, uint8_t>(Float8ToFloat(dtype, Load<uint8_t>(p)), Load<uint8_t>(p), 0x7f, out);
+      return;
     case DType::kFloat64:
       AppendFloat<double, uint64_t>(Load<double>(p), Load<uint64_t>(p), 0x7ff8000000000000u, out);
       return;
@@ -203,6 +208,10 @@ absl::Status ParseElement(Cursor& c, DType dtype, char* p) {
         case DType::kFloat32:
           Store<uint32_t>(p, 0x7fc00000u);
           break;
+        case DType::kFloat8E4M3FN:
+        case DType::kFloat8E5M2:
+          Store<uint8_t>(p, 0x7f);
+          break;
         default:
           Store<uint64_t>(p, 0x7ff8000000000000u);
           break;
@@ -218,6 +227,10 @@ absl::Status ParseElement(Cursor& c, DType dtype, char* p) {
         break;
       case DType::kFloat32:
         Store(p, static_cast<float>(value));
+        break;
+      case DType::kFloat8E4M3FN:
+      case DType::kFloat8E5M2:
+        Store(p, FloatToFloat8(dtype, static_cast<float>(value)));
         break;
       default:
         Store(p, value);

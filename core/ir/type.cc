@@ -540,7 +540,7 @@ class TypeParser {
     // PyTorch's dtypes that have no number here: it is only known to be a tensor.
     for (absl::string_view other :
          {"ComplexHalf", "QInt8", "QUInt8", "QInt32", "QUInt4x2", "QUInt2x4", "UInt16", "UInt32", "UInt64",
-          "Float8_e5m2", "Float8_e4m3fn", "Float8_e5m2fnuz", "Float8_e4m3fnuz", "Float8_e8m0fnu", "Float4_e2m1fn_x2"}) {
+          "Float8_e5m2fnuz", "Float8_e4m3fnuz", "Float8_e8m0fnu", "Float4_e2m1fn_x2"}) {
       if (scalar == other) return type;
     }
     return std::nullopt;

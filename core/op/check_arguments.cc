@@ -1,18 +1,22 @@
 #include "smelt/core/op/check_arguments.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/op/tables.h"
+#include "smelt/core/op/traits.h"
 #include "smelt/core/tensor/view_rules.h"
 
 namespace smelt::op_internal {
@@ -290,6 +294,61 @@ bool HasMeaning(ScalarOp op, DType t) {
 
 bool IsArithmetic(ScalarOp op) { return op > ScalarOp::kCast && !(op >= ScalarOp::kEq && op <= ScalarOp::kSignbit); }
 
+// Returns whether an operator only moves, fills or converts elements.
+bool TakesFloat8(OpName op) {
+  const OpInfo& info = GetOpInfo(op);
+  if (info.kind == OpKind::kInplace || info.kind == OpKind::kOut) return TakesFloat8(info.functional);
+  // The operators that a composite consists of are checked when it is decomposed.
+  if (info.kind == OpKind::kView || info.kind == OpKind::kInplaceView || info.decomposes) return true;
+  static const auto* const others =
+      new absl::flat_hash_set<absl::string_view>{"aten::copy",       "aten::_assert_tensor_metadata",
+                                                 "aten::index_put",  "aten::_unsafe_index_put",
+                                                 "aten::lift_fresh", "aten::where",
+                                                 "aten::set",        "aten::set_",
+                                                 "aten::resize_",    "aten::size",
+                                                 "aten::stride",     "aten::numel",
+                                                 "aten::sym_size",   "aten::sym_stride",
+                                                 "aten::sym_numel",  "aten::sym_storage_offset"};
+  if (others->contains(op.name())) return true;
+  const OpTraits& traits = GetOpTraits(op);
+  switch (traits.opening) {
+    case Opening::kReshape:
+    case Opening::kView:
+    case Opening::kExpandAs:
+    case Opening::kContiguous:
+    case Opening::kRot90:
+    case Opening::kConvert:
+    case Opening::kIdentity:
+    case Opening::kBroadcastTensors:
+    case Opening::kUnsafeSplit:
+    case Opening::kAtLeast:
+      return true;
+    default:
+      break;
+  }
+  switch (traits.family) {
+    case OpFamily::kAllocation:
+    case OpFamily::kFill:
+    case OpFamily::kCopy:
+    case OpFamily::kMaterialize:
+    case OpFamily::kConversion:
+    case OpFamily::kConstantPad:
+    case OpFamily::kFlip:
+    case OpFamily::kRoll:
+    case OpFamily::kRepeat:
+    case OpFamily::kRepeatInterleave:
+    case OpFamily::kIndexSelect:
+    case OpFamily::kEmbedding:
+    case OpFamily::kIndex:
+    case OpFamily::kCat:
+    case OpFamily::kStack:
+    case OpFamily::kViewScatter:
+      return true;
+    default:
+      return false;
+  }
+}
+
 bool IsBool(const OpArg& a) { return a.kind == OpArg::Kind::kBool || (a.IsTensor() && a.tensor.dtype == DType::kBool); }
 
 }  // namespace
@@ -316,6 +375,39 @@ absl::Status CheckSums(const OpCall& call) {
     return call.Error("Boolean alpha only supported for Boolean results.");
   if (alpha->kind == OpArg::Kind::kFloat && !IsFloating(common) && !IsComplex(common))
     return call.Error("For integral input tensors, argument alpha must not be a floating point number.");
+  return absl::OkStatus();
+}
+
+absl::Status CheckFloat8(const OpCall& call) {
+  if (!absl::StartsWith(call.op().name(), "aten::")) return absl::OkStatus();
+  std::optional<DType> float8, other;
+  const auto see = [&](const OpArg& a) {
+    if (!a.IsTensor() || !a.tensor.dtype) return;
+    const DType t = *a.tensor.dtype;
+    if (IsFloat8(t) && float8.value_or(t) == t) {
+      float8 = t;
+    } else if (IsFloating(t)) {
+      other = t;
+    }
+  };
+  for (const OpArg& a : call.args()) {
+    see(a);
+    for (const OpArg& e : a.elements) see(e);
+  }
+  const std::optional<DType> asked = call.GetDType("dtype");
+  const bool makes = asked && IsFloat8(*asked);
+  if (!float8 && !makes) return absl::OkStatus();
+  const DType t = float8 ? *float8 : *asked;
+  if (!TakesFloat8(call.op()) || call.GetBoolOr("accumulate", false).value_or(true))
+    return call.Unsupported(absl::StrCat("does not take ", Name(t), ": convert it to another dtype first"));
+  const absl::string_view name = absl::StripSuffix(call.op().name(), "_");
+  const OpFamily family = GetOpTraits(call.op()).family;
+  const bool joins = family == OpFamily::kCat || family == OpFamily::kStack || family == OpFamily::kViewScatter ||
+                     name == "aten::where";
+  if (joins && float8 && other) {
+    return call.Error(absl::StrCat("Promotion for Float8 Types is not supported, attempted to promote ",
+                                   ScalarTypeName(t), " and ", ScalarTypeName(*other)));
+  }
   return absl::OkStatus();
 }
 

@@ -15,6 +15,10 @@ absl::Status CheckArguments(const OpCall& call);
 // that it does not accept.
 absl::Status CheckSums(const OpCall& call);
 
+// Refuses operators that compute with elements of float8, and those that mix it with other floats: PyTorch has few of the
+// former, and none of the latter.
+absl::Status CheckFloat8(const OpCall& call);
+
 // Checks that every instruction is defined for its type: there is no exponential of an integer, and no bit operation on
 // a float.
 absl::Status CheckTypesOf(const OpCall& call, const ScalarFn& f);

@@ -266,6 +266,7 @@ absl::StatusOr<Outputs> InferOwn(const OpCall& call, SymbolicDecide& decide, con
     }
     return out;
   };
+  SMELT_RETURN_IF_ERROR(op_internal::CheckFloat8(call));
   if (schema != nullptr && call.op().name().rfind("aten::", 0) == 0 && unknown_sizes() &&
       info.kind != OpKind::kScalar && info.kind != OpKind::kContainer) {
     return give_up();

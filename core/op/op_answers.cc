@@ -13,6 +13,7 @@
 #include "smelt/core/base/file.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/float16.h"
+#include "smelt/core/tensor/float8.h"
 
 namespace smelt {
 
@@ -307,6 +308,9 @@ double Load(DType t, const char* p) {
       return HalfToFloat(as(uint16_t{}));
     case DType::kBFloat16:
       return BFloat16ToFloat(as(uint16_t{}));
+    case DType::kFloat8E4M3FN:
+    case DType::kFloat8E5M2:
+      return Float8ToFloat(t, as(uint8_t{}));
     case DType::kFloat32:
     case DType::kComplex64:
       return as(float{});

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/check.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/float8.h"
 
 namespace smelt {
 namespace {
@@ -35,9 +36,18 @@ struct TypeNameEntry {
   const char* name;
 };
 constexpr TypeNameEntry kTypeNames[] = {
-    {DType::kBool, "bool"},   {DType::kUInt8, "u8"},    {DType::kInt8, "i8"},     {DType::kInt16, "i16"},
-    {DType::kInt32, "i32"},   {DType::kInt64, "i64"},   {DType::kFloat16, "f16"}, {DType::kBFloat16, "bf16"},
-    {DType::kFloat32, "f32"}, {DType::kFloat64, "f64"},
+    {DType::kBool, "bool"},
+    {DType::kUInt8, "u8"},
+    {DType::kInt8, "i8"},
+    {DType::kInt16, "i16"},
+    {DType::kInt32, "i32"},
+    {DType::kInt64, "i64"},
+    {DType::kFloat16, "f16"},
+    {DType::kBFloat16, "bf16"},
+    {DType::kFloat32, "f32"},
+    {DType::kFloat64, "f64"},
+    {DType::kFloat8E4M3FN, "f8e4m3fn"},
+    {DType::kFloat8E5M2, "f8e5m2"},
 };
 
 std::string TypeText(DType t) {
@@ -81,6 +91,9 @@ double RoundFloat(DType t, double v) {
       return RoundHalf(v);
     case DType::kBFloat16:
       return RoundBFloat(v);
+    case DType::kFloat8E4M3FN:
+    case DType::kFloat8E5M2:
+      return Float8ToFloat(t, FloatToFloat8(t, static_cast<float>(v)));
     case DType::kFloat32:
       return static_cast<float>(v);
     default:
@@ -940,7 +953,7 @@ absl::Status VerifyScalarFn(const ScalarFn& f) {
     }
     if (!IsReal(in.type)) return error(i, in, "a complex result");
     auto type = [&](int k) { return f.instrs[in.operands[k]].type; };
-    const bool half = IsHalf(in.type);
+    const bool half = IsHalf(in.type) || IsFloat8(in.type);
     if (in.op == ScalarOp::kArg) {
       if (in.imm.i < 0 || in.imm.i >= static_cast<int64_t>(f.arg_types.size()) || f.arg_types[in.imm.i] != in.type) {
         return error(i, in, "no such argument of that type");
@@ -954,7 +967,7 @@ absl::Status VerifyScalarFn(const ScalarFn& f) {
     } else if (in.op == ScalarOp::kIsNan || in.op == ScalarOp::kIsInf || in.op == ScalarOp::kSignbit) {
       if (in.type != DType::kBool) return error(i, in, "the result is not bool");
     } else {
-      if (half) return error(i, in, "arithmetic in a half type");
+      if (half) return error(i, in, "arithmetic in a dtype of 16 or 8 bits");
       for (int k = 0; k < n; ++k) {
         if (type(k) != in.type) return error(i, in, "operands are not of the result's type");
       }

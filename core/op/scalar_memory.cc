@@ -5,6 +5,7 @@
 
 #include "smelt/core/base/check.h"
 #include "smelt/core/tensor/float16.h"
+#include "smelt/core/tensor/float8.h"
 
 namespace smelt {
 
@@ -39,6 +40,10 @@ ScalarValue LoadScalar(DType t, const void* at) {
       break;
     case DType::kBFloat16:
       v.f = BFloat16ToFloat(as(uint16_t{}));
+      break;
+    case DType::kFloat8E4M3FN:
+    case DType::kFloat8E5M2:
+      v.f = Float8ToFloat(t, as(uint8_t{}));
       break;
     case DType::kFloat32:
       v.f = as(float{});
@@ -76,6 +81,10 @@ void StoreScalar(DType t, ScalarValue v, void* at) {
       break;
     case DType::kBFloat16:
       put(FloatToBFloat16(static_cast<float>(v.f)));
+      break;
+    case DType::kFloat8E4M3FN:
+    case DType::kFloat8E5M2:
+      put(FloatToFloat8(t, static_cast<float>(v.f)));
       break;
     case DType::kFloat32:
       put(static_cast<float>(v.f));

@@ -28,6 +28,8 @@ constexpr std::array<Info, kNumDTypes> kInfo = {{
     {"float64", "Double", 7, 8},
     {"complex64", "ComplexFloat", 9, 8},
     {"complex128", "ComplexDouble", 10, 16},
+    {"float8_e4m3fn", "Float8_e4m3fn", 24, 1},
+    {"float8_e5m2", "Float8_e5m2", 23, 1},
 }};
 
 const Info& Of(DType t) {
@@ -70,10 +72,11 @@ std::optional<DType> DTypeFromScalarType(int64_t code) {
 
 int64_t ScalarTypeOf(DType t) { return Of(t).scalar_type; }
 
-bool IsFloating(DType t) { return t >= DType::kFloat16 && t <= DType::kFloat64; }
+bool IsFloating(DType t) { return (t >= DType::kFloat16 && t <= DType::kFloat64) || IsFloat8(t); }
 bool IsHalf(DType t) { return t == DType::kFloat16 || t == DType::kBFloat16; }
+bool IsFloat8(DType t) { return t == DType::kFloat8E4M3FN || t == DType::kFloat8E5M2; }
 bool IsIntegral(DType t) { return t >= DType::kUInt8 && t <= DType::kInt64; }
-bool IsComplex(DType t) { return t >= DType::kComplex64; }
+bool IsComplex(DType t) { return t == DType::kComplex64 || t == DType::kComplex128; }
 bool IsSigned(DType t) { return t >= DType::kInt8; }
 
 DType RealOf(DType t) {
@@ -83,7 +86,9 @@ DType RealOf(DType t) {
 }
 
 DType PromoteTypes(DType a, DType b) {
-  // The enum is ordered from narrow to wide, so the wider one is the result, unless neither can hold the other's
+  if (IsFloat8(a)) return b;  // a call with float8 and another dtype is an error, which others report
+  if (IsFloat8(b)) return a;
+  // The other dtypes are ordered from narrow to wide, so the wider one is the result, unless neither can hold the other's
   // values.
   if (a > b) return PromoteTypes(b, a);
   if (a == DType::kUInt8 && b == DType::kInt8) return DType::kInt16;
@@ -92,6 +97,6 @@ DType PromoteTypes(DType a, DType b) {
   return b;
 }
 
-DType OpMathType(DType t) { return IsHalf(t) ? DType::kFloat32 : t; }
+DType OpMathType(DType t) { return IsHalf(t) || IsFloat8(t) ? DType::kFloat32 : t; }
 
 }  // namespace smelt

@@ -23,8 +23,10 @@ enum class DType : uint8_t {
   kFloat64 = 9,
   kComplex64 = 10,
   kComplex128 = 11,
+  kFloat8E4M3FN = 12,
+  kFloat8E5M2 = 13,
 };
-inline constexpr int kNumDTypes = 12;
+inline constexpr int kNumDTypes = 14;
 
 int ItemSize(DType t);                      // bytes
 absl::string_view Name(DType t);            // "float32", "bool": PyTorch's names
@@ -36,12 +38,13 @@ std::optional<DType> DTypeFromScalarType(
 int64_t ScalarTypeOf(DType t);  // the inverse
 bool IsFloating(DType t);       // real floating point
 bool IsHalf(DType t);           // float16, bfloat16
+bool IsFloat8(DType t);         // float8_e4m3fn, float8_e5m2
 bool IsIntegral(DType t);       // integers, not bool
 bool IsComplex(DType t);
 bool IsSigned(DType t);
 DType RealOf(DType t);                 // complex64 -> float32, else itself
 DType PromoteTypes(DType a, DType b);  // torch.promote_types
-DType OpMathType(DType t);  // what PyTorch's kernels compute in: float32 for float16 and bfloat16, else itself
+DType OpMathType(DType t);  // what PyTorch's kernels compute in: float32 for float16, bfloat16 and float8, else itself
 
 }  // namespace smelt
 

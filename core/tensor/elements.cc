@@ -5,6 +5,7 @@
 
 #include "smelt/core/base/check.h"
 #include "smelt/core/tensor/float16.h"
+#include "smelt/core/tensor/float8.h"
 
 namespace smelt {
 namespace {
@@ -30,6 +31,9 @@ double LoadDouble(const void* p, DType t) {
       return HalfToFloat(Read<uint16_t>(p));
     case DType::kBFloat16:
       return BFloat16ToFloat(Read<uint16_t>(p));
+    case DType::kFloat8E4M3FN:
+    case DType::kFloat8E5M2:
+      return Float8ToFloat(t, Read<uint8_t>(p));
     case DType::kFloat32:
     case DType::kComplex64:
       return Read<float>(p);
@@ -76,6 +80,9 @@ void StoreDouble(void* p, DType t, double v) {
       return Write<uint16_t>(p, FloatToHalf(static_cast<float>(v)));
     case DType::kBFloat16:
       return Write<uint16_t>(p, FloatToBFloat16(static_cast<float>(v)));
+    case DType::kFloat8E4M3FN:
+    case DType::kFloat8E5M2:
+      return Write<uint8_t>(p, FloatToFloat8(t, static_cast<float>(v)));
     case DType::kFloat32:
       return Write<float>(p, static_cast<float>(v));
     case DType::kFloat64:

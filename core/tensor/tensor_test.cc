@@ -8,8 +8,9 @@ namespace smelt {
 namespace {
 
 TEST(DTypeTest, PromotionIsPyTorchs) {
-  // torch.promote_types of PyTorch 2.13, rows and columns in DType's order.
-  constexpr int kExpected[kNumDTypes][kNumDTypes] = {
+  // torch.promote_types of PyTorch 2.13, rows and columns in DType's order. It promotes no float8.
+  constexpr int kPromoted = 12;
+  constexpr int kExpected[kPromoted][kPromoted] = {
       {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11},           {1, 1, 3, 3, 4, 5, 6, 7, 8, 9, 10, 11},
       {2, 3, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11},           {3, 3, 3, 3, 4, 5, 6, 7, 8, 9, 10, 11},
       {4, 4, 4, 4, 4, 5, 6, 7, 8, 9, 10, 11},           {5, 5, 5, 5, 5, 5, 6, 7, 8, 9, 10, 11},
@@ -17,12 +18,13 @@ TEST(DTypeTest, PromotionIsPyTorchs) {
       {8, 8, 8, 8, 8, 8, 8, 8, 8, 9, 10, 11},           {9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 11, 11},
       {10, 10, 10, 10, 10, 10, 10, 10, 10, 11, 10, 11}, {11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11},
   };
-  for (int a = 0; a < kNumDTypes; ++a) {
-    for (int b = 0; b < kNumDTypes; ++b) {
+  for (int a = 0; a < kPromoted; ++a) {
+    for (int b = 0; b < kPromoted; ++b) {
       EXPECT_EQ(static_cast<int>(PromoteTypes(static_cast<DType>(a), static_cast<DType>(b))), kExpected[a][b])
           << a << " " << b;
     }
   }
+  EXPECT_EQ(PromoteTypes(DType::kFloat8E5M2, DType::kFloat8E5M2), DType::kFloat8E5M2);
 }
 
 TEST(DTypeTest, NamesAndCodesRoundTrip) {
@@ -39,17 +41,26 @@ TEST(DTypeTest, NamesAndCodesRoundTrip) {
   EXPECT_EQ(DTypeFromScalarType(-1), std::nullopt);
   EXPECT_EQ(ScalarTypeOf(DType::kBFloat16), 15);
   EXPECT_EQ(ItemSize(DType::kComplex128), 16);
+  EXPECT_EQ(DTypeFromScalarType(24), DType::kFloat8E4M3FN);  // c10::ScalarType::Float8_e4m3fn
+  EXPECT_EQ(DTypeFromScalarType(23), DType::kFloat8E5M2);
+  EXPECT_EQ(ItemSize(DType::kFloat8E4M3FN), 1);
 }
 
 TEST(DTypeTest, Kinds) {
   EXPECT_TRUE(IsFloating(DType::kBFloat16));
   EXPECT_FALSE(IsFloating(DType::kComplex64));
+  EXPECT_TRUE(IsFloating(DType::kFloat8E4M3FN));
+  EXPECT_FALSE(IsComplex(DType::kFloat8E4M3FN));
+  EXPECT_FALSE(IsHalf(DType::kFloat8E5M2));
+  EXPECT_TRUE(IsFloat8(DType::kFloat8E5M2));
+  EXPECT_FALSE(IsFloat8(DType::kUInt8));
   EXPECT_FALSE(IsIntegral(DType::kBool));
   EXPECT_TRUE(IsIntegral(DType::kUInt8));
   EXPECT_FALSE(IsSigned(DType::kUInt8));
   EXPECT_TRUE(IsSigned(DType::kInt8));
   EXPECT_EQ(RealOf(DType::kComplex128), DType::kFloat64);
   EXPECT_EQ(OpMathType(DType::kBFloat16), DType::kFloat32);
+  EXPECT_EQ(OpMathType(DType::kFloat8E5M2), DType::kFloat32);
   EXPECT_EQ(OpMathType(DType::kFloat64), DType::kFloat64);
 }
 

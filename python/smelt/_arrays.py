@@ -13,15 +13,14 @@ from . import _library as lib
 
 try:
     import ml_dtypes  # type: ignore[import-not-found, unused-ignore]
-
-    _bfloat16: Any = np.dtype(ml_dtypes.bfloat16)
 except ImportError:
-    _bfloat16 = None
+    ml_dtypes = None
 
 # By smelt_dtype. None: numpy has no such dtype here.
 NUMPY_DTYPES: Tuple[Any, ...] = tuple(
-    _bfloat16 if name == "bfloat16" else np.dtype(name) for name in lib.DTYPE_NAMES
-)  # fmt: skip
+    np.dtype(name) if code not in lib.CARRIERS else np.dtype(getattr(ml_dtypes, name)) if ml_dtypes else None
+    for code, name in enumerate(lib.DTYPE_NAMES)
+)
 # The alignment of an element, by smelt_dtype.
 _ALIGNMENTS = tuple(
     size // 2 if name.startswith("complex") else size for name, size in zip(lib.DTYPE_NAMES, lib.DTYPE_SIZES)
@@ -81,10 +80,8 @@ def numpy_array(
     for n in shape:
         count *= n
     np_dtype = NUMPY_DTYPES[dtype]
-    if np_dtype is None:  # bfloat16 without ml_dtypes: widened, which is exact, and a copy
-        bits = numpy_array(address, lib.DTYPE_NAMES.index("int16"), shape, strides, owner, False)
-        wide = bits.view(np.uint16).astype(np.uint32) << 16
-        out = wide.view(np.float32)
+    if np_dtype is None:  # a dtype of ml_dtypes, which is not installed: widened, which is exact, and a copy
+        out = _widened(numpy_array(address, lib.CARRIERS[dtype], shape, strides, owner, False), lib.DTYPE_NAMES[dtype])
         out.flags.writeable = False
         return out
     if count == 0:
@@ -100,11 +97,23 @@ def numpy_array(
     return array
 
 
+def _widened(bits: Any, name: str) -> Any:
+    """The numbers of bfloat16 or float8 with these bits, in float32."""
+    if name == "bfloat16":
+        return (bits.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    # A float8_e5m2 is the upper byte of a float16. The exponent of one exceeds that of a float8_e4m3fn by 8.
+    halves = bits.astype(np.uint16)
+    if name == "float8_e5m2":
+        return (halves << 8).view(np.float16).astype(np.float32)
+    wide = ((halves & 0x80) << 8 | (halves & 0x7F) << 7).view(np.float16).astype(np.float32) * 256
+    return np.where((halves & 0x7F) == 0x7F, np.float32(np.nan), wide)
+
+
 def torch_tensor(array: Any, dtype: int) -> Any:
     """A tensor over the memory of an array that numpy_array made with a dtype that numpy has."""
     torch = loaded_torch()
-    if dtype == lib.BFLOAT16:
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    if dtype in lib.CARRIERS:
+        return torch.from_numpy(array.view(NUMPY_DTYPES[lib.CARRIERS[dtype]])).view(torch_dtype(dtype))
     return torch.from_numpy(array)
 
 

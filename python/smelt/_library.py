@@ -17,10 +17,11 @@ KIND_NAMES = ("none", "tensor", "int", "float", "bool", "string", "complex", "li
 # smelt_dtype
 DTYPE_NAMES = (
     "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
-    "complex128",
+    "complex128", "float8_e4m3fn", "float8_e5m2",
 )  # fmt: skip
-DTYPE_SIZES = (1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16)
-BFLOAT16 = 7
+DTYPE_SIZES = (1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 1, 1)
+# The dtypes that numpy lacks, with integers of their size: arrays of those carry their bits.
+CARRIERS = {7: 3, 12: 1, 13: 1}
 # flags
 READ_ONLY, ROW_MAJOR = 1, 2
 WRITES_DATA, CHANGES_GEOMETRY, REPLACES_STORAGE, RESIZES = 1, 2, 4, 8

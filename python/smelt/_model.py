@@ -73,7 +73,7 @@ class States(Mapping):  # type: ignore[type-arg]
             address = (array.data or 0) + array.offset * lib.DTYPE_SIZES[array.dtype]
             writable = info.mutable and not info.may_move
             use_torch = model._arrays == "torch"
-            dtype = lib.DTYPE_NAMES.index("int16") if use_torch and array.dtype == lib.BFLOAT16 else array.dtype
+            dtype = lib.CARRIERS.get(array.dtype, array.dtype) if use_torch else array.dtype
             out = _arrays.numpy_array(address, dtype, sizes, strides, handle, writable or use_torch)
             if info.may_move or (use_torch and not info.mutable):  # PyTorch has no read-only tensors
                 out = out.copy()
@@ -316,9 +316,9 @@ class Model:
                     if view is not None:
                         out.append(view)
                         continue
-            as_int16 = use_torch and dtype == lib.BFLOAT16
+            carrier = lib.CARRIERS.get(dtype, dtype) if use_torch else dtype
             array = _arrays.numpy_array(
-                address, 3 if as_int16 else dtype, shape, given_strides, handle, not flags & lib.READ_ONLY or use_torch
+                address, carrier, shape, given_strides, handle, not flags & lib.READ_ONLY or use_torch
             )
             if may_move or (use_torch and flags & lib.READ_ONLY):
                 array = array.copy()
@@ -406,7 +406,7 @@ def _quick(result: _signature.Result, shape: Optional[Tuple[int, ...]]) -> Any:
     size = lib.DTYPE_SIZES[code]
     for n in shape:
         size *= n
-    if np_dtype is None or size == 0 or code == lib.BFLOAT16:
+    if np_dtype is None or size == 0 or code in lib.CARRIERS:
         return None
     return shape, np_dtype, ctypes.c_char * size
 
@@ -450,8 +450,8 @@ class _TorchHandle:
                         self.tensor.set_(other.tensor.untyped_storage(), array.offset, sizes, strides)
                     return
             address = (array.data or 0) + array.offset * lib.DTYPE_SIZES[array.dtype]
-            as_int16 = array.dtype == lib.BFLOAT16
-            moved = _arrays.numpy_array(address, 3 if as_int16 else array.dtype, sizes, strides, self.handle, True)
+            carrier = lib.CARRIERS.get(array.dtype, array.dtype)
+            moved = _arrays.numpy_array(address, carrier, sizes, strides, self.handle, True)
             self.tensor.set_(_arrays.torch_tensor(moved, array.dtype))
 
 

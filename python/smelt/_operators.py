@@ -98,11 +98,13 @@ class _Implementation:
         writable = not array.flags & lib.READ_ONLY
         dtype = array.dtype
         if self.arrays == "torch":
-            as_int16 = lib.DTYPE_NAMES.index("int16") if dtype == lib.BFLOAT16 else dtype
+            carrier = lib.CARRIERS.get(dtype, dtype)
             # PyTorch has no read-only tensors.
-            return _arrays.torch_tensor(_arrays.numpy_array(at, as_int16, sizes, strides, handle, True), dtype)
+            return _arrays.torch_tensor(_arrays.numpy_array(at, carrier, sizes, strides, handle, True), dtype)
         if _arrays.NUMPY_DTYPES[dtype] is None:
-            raise TypeError('numpy has no bfloat16: install ml_dtypes, or register the operator with arrays="torch"')
+            raise TypeError(
+                f'numpy has no {lib.DTYPE_NAMES[dtype]}: install ml_dtypes, or register the operator with arrays="torch"'
+            )
         return _arrays.numpy_array(at, dtype, sizes, strides, handle, writable)
 
     def _give(self, call: lib.OperatorCall, returned: Any) -> None:
@@ -170,7 +172,7 @@ class _Implementation:
         result, argument = _of_argument(call, result)
         if argument is not None and self._put_view(address, result, codes[0], argument):
             return
-        if result.flags.writeable and codes[0] != lib.BFLOAT16 and all(s >= 0 for s in result.strides):
+        if result.flags.writeable and codes[0] not in lib.CARRIERS and all(s >= 0 for s in result.strides):
             try:
                 handle = _arrays.from_dlpack(self.library, result)
             except (BufferError, _errors.InvalidArgument):

@@ -182,7 +182,7 @@ class TensorSlot(Slot):
         if value.dtype != self.np_dtype:
             expected = self.argument.dtype
             if self.np_dtype is None:
-                expected = "bfloat16: pass a PyTorch tensor, or install ml_dtypes for an array of that dtype"
+                expected += ": pass a PyTorch tensor, or install ml_dtypes for an array of that dtype"
             raise _errors.InvalidArgument(
                 f'argument "{self.argument.path}" is an array of {value.dtype}, expected {expected}'
             )
@@ -362,7 +362,7 @@ class TensorSlot(Slot):
         if self.changed:
             raise self.bad(value, "an array or a tensor, since the model writes it")
         if self.np_dtype is None:
-            raise self.bad(value, "a PyTorch tensor of bfloat16")
+            raise self.bad(value, f"a PyTorch tensor of {self.argument.dtype}")
         try:
             array = np.array(value)
             if array.dtype == object or not np.can_cast(array.dtype, self.np_dtype, casting="same_kind"):

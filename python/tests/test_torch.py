@@ -125,7 +125,7 @@ class TorchTest(unittest.TestCase):
 
         for dtype in (
             torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,
-            torch.float32, torch.float64, torch.complex64, torch.complex128,
+            torch.float32, torch.float64, torch.complex64, torch.complex128, torch.float8_e4m3fn, torch.float8_e5m2,
         ):  # fmt: skip
             with self.subTest(dtype=dtype):
                 self.check(M(), (torch.arange(6).reshape(2, 3).to(dtype),))

@@ -72,11 +72,14 @@ int64_t PreparedBytes(const LibraryRequest& r) {
   return kCode + kTables * ItemSize(r.inputs[0].dtype) * r.inputs[0].NumElements();
 }
 
-// Shapes may come from a hostile file: beyond these bounds products and addresses could overflow.
+// Shapes may come from a hostile file: beyond these bounds products and addresses could overflow. No operator but one
+// has code for float8.
 absl::Status CheckShapes(const LibraryRequest& r) {
   constexpr int64_t kMaxSize = int64_t{1} << 31, kMaxElements = int64_t{1} << 42;
   for (const auto* list : {&r.inputs, &r.outputs}) {
     for (const OperandShape& o : *list) {
+      if (o.present && IsFloat8(o.dtype) && r.op != "int8_mm")
+        return absl::UnimplementedError(absl::StrCat(r.op, " of ", Name(o.dtype)));
       int64_t elements = 1, reach = 0;
       if (o.rank() > 16 || o.sizes.size() != o.strides.size()) {
         return absl::InvalidArgumentError(absl::StrCat(r.op, ": an operand has rank ", o.rank()));

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/tensor/float16.h"
+#include "smelt/core/tensor/float8.h"
 #include "smelt/tools/fuzz/generator_parts.h"
 
 namespace smelt::fuzz_internal {
@@ -169,6 +170,10 @@ std::string Generator::RandomBytes(DType dtype, int64_t elements) {
         break;
       case DType::kBFloat16:
         put(FloatToBFloat16(static_cast<float>(half)));
+        break;
+      case DType::kFloat8E4M3FN:
+      case DType::kFloat8E5M2:
+        put(FloatToFloat8(dtype, static_cast<float>(half)));
         break;
       case DType::kFloat32:
       case DType::kComplex64:

@@ -14,6 +14,7 @@
 #include "smelt/core/ir/text.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/tensor/float16.h"
+#include "smelt/core/tensor/float8.h"
 #include "smelt/pipeline/complete_types.h"
 
 namespace smelt {
@@ -59,6 +60,10 @@ std::string NumbersToText(const CallStorage& s) {
       case DType::kBFloat16:
         absl::StrAppendFormat(&out, " %.6g", BFloat16ToFloat(Get<uint16_t>(p)));
         break;
+      case DType::kFloat8E4M3FN:
+      case DType::kFloat8E5M2:
+        absl::StrAppendFormat(&out, " %.6g", Float8ToFloat(s.dtype, Get<uint8_t>(p)));
+        break;
       case DType::kFloat32:
       case DType::kComplex64:
         absl::StrAppendFormat(&out, " %.9g", Get<float>(p));
@@ -103,6 +108,10 @@ absl::StatusOr<CallStorage> ParseNumbers(absl::Span<const absl::string_view> wor
         break;
       case DType::kBFloat16:
         Put(FloatToBFloat16(static_cast<float>(d)), s.bytes);
+        break;
+      case DType::kFloat8E4M3FN:
+      case DType::kFloat8E5M2:
+        Put(FloatToFloat8(s.dtype, static_cast<float>(d)), s.bytes);
         break;
       case DType::kFloat32:
       case DType::kComplex64:
