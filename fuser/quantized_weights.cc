@@ -28,7 +28,7 @@ constexpr char kDequantizePerToken[] = "quantized_decomposed::dequantize_per_tok
 constexpr char kDequantizePerGroup[] = "quantized_decomposed::dequantize_per_channel_group";
 constexpr char kDequantizeAffine[] = "torchao::dequantize_affine";
 
-// A weight [columns, depth] of int8. Without scales they are 1, without zero points those are 0.
+// A weight [columns, depth] of int8 or float8. Without scales they are 1, without zero points those are 0.
 struct QuantizedWeight {
   ValueId elements, scales, zeros;
 };
@@ -59,7 +59,9 @@ class WeightFinder {
   absl::Status Run() {
     for (NodeId n : g_.AllNodes()) {
       if (!g_.IsLive(n)) continue;
-      const OpName op = g_.node(n).op;
+      OpName op = g_.node(n).op;
+      // Rows of any sizes times a matrix are a product of matrices.
+      if (op == matmul_ && IsTensor(In(n, 0)) && IsTensor(In(n, 1)) && Type(In(n, 1)).rank() == 2) op = mm_;
       if (std::find(std::begin(convolutions_), std::end(convolutions_), op) != std::end(convolutions_)) {
         SMELT_RETURN_IF_ERROR(ReplaceConvolution(n));
         continue;
@@ -70,13 +72,23 @@ class WeightFinder {
         SMELT_RETURN_IF_ERROR(Replace(n, In(n, 0), Widened(In(n, 1), Type(In(n, 0)).dtype), In(n, 2)));
       } else if (op == sum_) {
         SMELT_RETURN_IF_ERROR(ReplaceSums(n));
-      } else if (op == op::kMm) {
+      } else if (op == mm_) {
         SMELT_RETURN_IF_ERROR(Replace(n, In(n, 0), WidenedTransposed(In(n, 1), Type(In(n, 0)).dtype), ValueId()));
       }
       if (!g_.IsLive(n)) continue;
       if (op == linear_) {
+        SMELT_RETURN_IF_ERROR(Replace(n, In(n, 0), Scaled(In(n, 1), false), In(n, 2)));
+      } else if (op == mm_) {
+        SMELT_RETURN_IF_ERROR(Replace(n, In(n, 0), Scaled(In(n, 1), true), ValueId()));
+      } else if (op == op::kAddmm && IsOne(In(n, 3)) && IsOne(In(n, 4))) {
+        std::optional<QuantizedWeight> w = WidenedTransposed(In(n, 2), Type(In(n, 1)).dtype);
+        if (!w) w = Scaled(In(n, 2), true);
+        SMELT_RETURN_IF_ERROR(Replace(n, In(n, 1), w, In(n, 0)));
+      }
+      if (!g_.IsLive(n)) continue;
+      if (op == linear_) {
         SMELT_RETURN_IF_ERROR(Replace(n, In(n, 0), InGroups(In(n, 1), false), In(n, 2)));
-      } else if (op == op::kMm) {
+      } else if (op == mm_) {
         SMELT_RETURN_IF_ERROR(Replace(n, In(n, 0), InGroups(In(n, 1), true), ValueId()));
       } else if (op == op::kAddmm && IsOne(In(n, 3)) && IsOne(In(n, 4))) {
         SMELT_RETURN_IF_ERROR(Replace(n, In(n, 1), InGroups(In(n, 2), true), In(n, 0)));
@@ -110,6 +122,13 @@ class WeightFinder {
     const TensorType& t = Type(v);
     return t.dtype == DType::kInt8 && t.rank() == 2 && *t.strides == ContiguousStrides(*t.sizes);
   }
+  // The same for a matrix of int8 or float8.
+  bool IsByteMatrix(ValueId v) const {
+    if (!IsTensor(v)) return false;
+    const TensorType& t = Type(v);
+    return (t.dtype == DType::kInt8 || IsFloat8(*t.dtype)) && t.rank() == 2 &&
+           *t.strides == ContiguousStrides(*t.sizes);
+  }
   // Returns the matrix whose transpose `v` shows; invalid if it is none.
   ValueId Transposed(ValueId v) const {
     if (!IsTensor(v) || Type(v).rank() != 2 || g_.IsParam(g_.value(v).def)) return ValueId();
@@ -137,7 +156,7 @@ class WeightFinder {
       if (shifted && !IsTensor(In(def, 2))) return std::nullopt;
       return QuantizedWeight{In(def, 0), In(def, 1), shifted ? In(def, 2) : ValueId()};
     }
-    if (GetOpTraits(g_.node(def).op).family != OpFamily::kConversion || !IsInt8Matrix(In(def, 0))) return std::nullopt;
+    if (GetOpTraits(g_.node(def).op).family != OpFamily::kConversion || !IsByteMatrix(In(def, 0))) return std::nullopt;
     return QuantizedWeight{In(def, 0), ValueId(), ValueId()};
   }
   // The transpose of a widened weight, or the widened transpose of a weight.
@@ -148,8 +167,34 @@ class WeightFinder {
     const NodeId def = g_.value(w).def;
     if (GetOpTraits(g_.node(def).op).family != OpFamily::kConversion) return std::nullopt;
     const ValueId base = Transposed(In(def, 0));
-    if (!base.valid() || !IsInt8Matrix(base)) return std::nullopt;
+    if (!base.valid() || !IsByteMatrix(base)) return std::nullopt;
     return QuantizedWeight{base, ValueId(), ValueId()};
+  }
+  // A widened weight times a scale for each of its rows, or one for all; or a conversion of it to the rows' dtype. The
+  // weight that a product reads is [columns, depth] or, `transposed`, [depth, columns].
+  std::optional<QuantizedWeight> Scaled(ValueId w, bool transposed) const {
+    if (!IsTensor(w) || Type(w).rank() != 2 || !IsProductDType(Type(w).dtype) || g_.IsParam(g_.value(w).def))
+      return std::nullopt;
+    if (transposed && Transposed(w).valid()) return Scaled(Transposed(w), false);
+    NodeId def = g_.value(w).def;
+    if (GetOpTraits(g_.node(def).op).family == OpFamily::kConversion) {
+      w = In(def, 0);
+      if (!IsTensor(w) || !IsProductDType(Type(w).dtype) || g_.IsParam(g_.value(w).def)) return std::nullopt;
+      if (transposed && Transposed(w).valid()) return Scaled(Transposed(w), false);
+      def = g_.value(w).def;
+    }
+    if (g_.node(def).op.name() != op::kMul) return std::nullopt;
+    const ValueId elements = In(def, 0), scales = In(def, 1);
+    if (!IsTensor(scales) || !IsProductDType(Type(scales).dtype)) return std::nullopt;
+    std::optional<QuantizedWeight> found =
+        transposed ? WidenedTransposed(elements, Type(w).dtype) : Widened(elements, Type(w).dtype);
+    if (!found || found->scales.valid()) return std::nullopt;
+    const std::vector<Expr>&sizes = *Type(w).sizes, &own = *Type(scales).sizes;
+    std::vector<Expr> by_column(2, Expr(1));
+    by_column[transposed ? 1 : 0] = sizes[transposed ? 1 : 0];
+    if (own != by_column && (Product(own) != Expr(1) || own.size() > 2)) return std::nullopt;
+    found->scales = scales;
+    return found;
   }
   static bool IsProductDType(std::optional<DType> t) {
     return t == DType::kFloat32 || t == DType::kBFloat16 || t == DType::kFloat16;
@@ -380,7 +425,7 @@ class WeightFinder {
     const std::optional<QuantizedRows> r = RowsOf(In(n, 0));
     if (!r || Type(In(n, 0)).rank() < 1) return absl::OkStatus();
     const std::optional<QuantizedWeight> w = Widened(In(n, 1), DType::kFloat32);
-    if (!w || !IsZero(w->zeros)) return absl::OkStatus();
+    if (!w || !IsInt8Matrix(w->elements) || !IsZero(w->zeros)) return absl::OkStatus();
     const std::optional<int64_t> depth = Type(w->elements).sizes->back().Constant();
     if (!depth || *depth > kMostDepth) return absl::OkStatus();
     for (ValueId read : {r->elements, r->scale, r->zero, w->elements, w->scales, w->zeros}) {
@@ -507,7 +552,9 @@ class WeightFinder {
     const DType t = e.DTypeOf(rows);
     const Expr columns = e.Sizes(w->elements)[0];
     const ValueId flat = e.Reshape(rows, {Product(absl::MakeSpan(sizes).first(sizes.size() - 1)), sizes.back()});
-    const ValueId scales = w->scales.valid() ? e.Cast(w->scales, DType::kFloat32) : e.Full(DType::kFloat32, {1}, 1);
+    const ValueId scales = w->scales.valid()
+                               ? e.Reshape(e.Cast(w->scales, DType::kFloat32), {Product(e.Sizes(w->scales))})
+                               : e.Full(DType::kFloat32, {1}, 1);
     ValueId out = e.Op(absl::StrCat(op::kSmeltNamespace, "int8_mm"), {flat, w->elements, scales});
     if (w->zeros.valid()) {
       // Each element is less by the zero point. (A row may have infinite elements: nothing times zero is taken off.)
@@ -541,6 +588,7 @@ class WeightFinder {
 
   Graph& g_;
   const OpName sum_ = OpName::Get(op::kSumDimIntList);
+  const OpName mm_ = OpName::Get(op::kMm), matmul_ = OpName::Get(absl::StrCat(op::kAtenNamespace, "matmul"));
   const OpName linear_ = OpName::Get(absl::StrCat(op::kAtenNamespace, "linear"));
   const OpName convolutions_[4] = {OpName::Get(op::kConv1d), OpName::Get(absl::StrCat(op::kAtenNamespace, "conv2d")),
                                    OpName::Get(absl::StrCat(op::kAtenNamespace, "conv3d")),

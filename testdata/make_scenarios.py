@@ -24,6 +24,7 @@ import scenarios_draws
 import scenarios_dtypes
 import scenarios_edges
 import scenarios_empty
+import scenarios_float8
 import scenarios_functional
 import scenarios_given
 import scenarios_hostile

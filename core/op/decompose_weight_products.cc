@@ -103,11 +103,41 @@ Values Int4PackMm(Emit& e, const OpCall& call) {
       e.Op("smelt::int4_mm", {rows, weight, scales, zeros, e.Const(static_cast<int64_t>(Int4Form::kBlocks))})};
 }
 
+// _scaled_mm(self [m, k], mat2 [k, n], scale_a, scale_b, bias, scale_result, out_dtype): a product of float8 in float32,
+// whose rows and columns are scaled, by one number each or by one for all.
+Values ScaledMm(Emit& e, const OpCall& call) {
+  const ValueId a = call.arg(0).value, b = call.arg(1).value, bias = TensorArg(call, "bias");
+  const ValueId scale_a = TensorArg(call, "scale_a"), scale_b = TensorArg(call, "scale_b");
+  if (!a.valid() || !b.valid() || !scale_a.valid() || !scale_b.valid() || e.Rank(a) != 2 || e.Rank(b) != 2)
+    return call.Error("two matrices and their scales are expected");
+  if (!IsFloat8(e.DTypeOf(a)) || !IsFloat8(e.DTypeOf(b)))
+    return call.Unsupported(
+        absl::StrCat("takes matrices of float8, got ", Name(e.DTypeOf(a)), " and ", Name(e.DTypeOf(b))));
+  const DType out = call.GetDType("out_dtype").value_or(e.DTypeOf(a));
+  if (!IsFloating(out)) return call.Error("out_dtype must be a floating point dtype");
+  if (IsFloat8(out) && TensorArg(call, "scale_result").valid()) return call.Unsupported("a scale of the result");
+  const auto is_one = [&](ValueId scale) { return Product(e.Sizes(scale)) == Expr(1); };
+  const bool all = is_one(scale_a) && is_one(scale_b);
+  const std::vector<Expr> rows = {e.Sizes(a)[0], 1}, columns = {1, e.Sizes(b)[1]};
+  if (e.DTypeOf(scale_a) != DType::kFloat32 || e.DTypeOf(scale_b) != DType::kFloat32 ||
+      (!all && (e.Sizes(scale_a) != rows || e.Sizes(scale_b) != columns)))
+    return call.Error("expected scales of Float: one for each matrix, or one for each row of self and column of mat2");
+  const ValueId wide = e.Cast(a, DType::kFloat32), weight = e.Transpose(b, 0, 1);
+  const ValueId by_column = e.Reshape(scale_b, {Product(e.Sizes(scale_b))});
+  // A weight whose columns lie one after the other is read as it is.
+  ValueId y = e.IsContiguous(weight) ? e.Op("smelt::int8_mm", {wide, weight, by_column})
+                                     : e.Mul(e.Mm(wide, e.Cast(b, DType::kFloat32)), by_column);
+  y = e.Mul(y, all ? e.Reshape(scale_a, {1, 1}) : scale_a);
+  if (bias.valid()) y = e.Add(y, e.Cast(bias, DType::kFloat32));
+  return std::vector<ValueId>{e.Cast(y, out)};
+}
+
 }  // namespace
 
 void AddWeightProductRules(DecompositionTable& t) {
   t["aten::_grouped_mm"] = t["transformers::grouped_mm_fallback"] = GroupedMm;
   t["aten::_weight_int8pack_mm"] = Int8PackMm;
+  t["aten::_scaled_mm"] = ScaledMm;
   t["aten::_convert_weight_to_int4pack_for_cpu"] = Int4Pack;
   t["aten::_weight_int4pack_mm_for_cpu"] = Int4PackMm;
 }

@@ -33,7 +33,7 @@ absl::Status GroupedMm(Ctx& c) {
   return absl::OkStatus();
 }
 
-// int8_mm(rows [m, k], weight [n, k] of int8, scales [n] or [1]): [m, n].
+// int8_mm(rows [m, k], weight [n, k] of int8 or float8, scales [n] or [1]): [m, n].
 absl::Status Int8Mm(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(const TensorType rows, TensorArgument(c, 0));
   SMELT_ASSIGN_OR_RETURN(const TensorType weight, TensorArgument(c, 1));
@@ -43,7 +43,8 @@ absl::Status Int8Mm(Ctx& c) {
   const DType t = *rows.dtype;
   if (t != DType::kFloat32 && t != DType::kBFloat16 && t != DType::kFloat16)
     return c.call.Error(absl::StrCat("rows must be float32, bfloat16 or float16, got ", Name(t)));
-  if (weight.dtype != DType::kInt8) return c.call.Error("the weight must be int8");
+  if (weight.dtype != DType::kInt8 && !IsFloat8(*weight.dtype))
+    return c.call.Error("the weight must be int8 or float8");
   SMELT_RETURN_IF_ERROR(MatchDepth(c, (*rows.sizes)[1], (*weight.sizes)[1]));
   c.Add(t, {(*rows.sizes)[0], (*weight.sizes)[0]});
   return absl::OkStatus();

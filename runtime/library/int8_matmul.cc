@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/float8.h"
 #include "smelt/runtime/library/at_best_level.h"
 #include "smelt/runtime/library/halves.h"
 #include "smelt/runtime/library/library.h"
@@ -19,13 +21,33 @@
 namespace smelt::library_internal {
 namespace {
 
-constexpr int kMostRows = 4;       // that are multiplied directly
+constexpr int kMostRows = 4;  // that are multiplied directly
+// Vectors of 16 bytes widen float8 no faster than a table does.
+int64_t MostRows(DType weight) { return IsFloat8(weight) && LibraryLevel() < 3 ? 0 : kMostRows; }
 constexpr int kColumns = 4;        // that share each load of the rows
 constexpr int64_t kWidened = 128;  // columns at a time
 
-template <int kBytes>
-SMELT_INLINE typename Vector<float, kBytes>::Type Widen(const int8_t* p) {
-  constexpr int kLanes = kBytes / 4;
+template <int kLanes>
+using Floats = typename Vector<float, kLanes * 4>::Type;
+template <int kLanes>
+using Words = typename Vector<uint32_t, kLanes * 4>::Type;
+
+template <int kLanes>
+SMELT_INLINE float Sum(const Floats<kLanes>& v) {
+  if constexpr (kLanes == 4) {
+    return (v[0] + v[1]) + (v[2] + v[3]);
+  } else {
+    using Half = Floats<kLanes / 2>;
+    Half halves[2];
+    std::memcpy(halves, &v, sizeof(v));
+    const Half both = halves[0] + halves[1];
+    return Sum<kLanes / 2>(both);
+  }
+}
+
+// Loads bytes as words of 32 bits that have their sign.
+template <int kLanes>
+SMELT_INLINE void LoadSigned(const uint8_t* p, Words<kLanes>& words) {
 #if defined(__x86_64__) && !defined(__clang__)
   // One instruction in a function of that level. gcc does not find it; clang does, and takes registers of a level in
   // assembly only in a function of that level, which this becomes part of later.
@@ -33,32 +55,91 @@ SMELT_INLINE typename Vector<float, kBytes>::Type Widen(const int8_t* p) {
     struct __attribute__((packed)) Bits {
       int8_t bytes[kLanes];
     };
-    typename Vector<int32_t, kBytes>::Type ints;
-    asm("vpmovsxbd %1, %0" : "=v"(ints) : "m"(*reinterpret_cast<const Bits*>(p)));
-    return __builtin_convertvector(ints, typename Vector<float, kBytes>::Type);
+    asm("vpmovsxbd %1, %0" : "=v"(words) : "m"(*reinterpret_cast<const Bits*>(p)));
+    return;
   }
 #endif
   typename Vector<int8_t, kLanes>::Type bytes;
   std::memcpy(&bytes, p, sizeof(bytes));
   const auto halves = __builtin_convertvector(bytes, typename Vector<int16_t, 2 * kLanes>::Type);
-  const auto words = __builtin_convertvector(halves, typename Vector<int32_t, kBytes>::Type);
-  return __builtin_convertvector(words, typename Vector<float, kBytes>::Type);
+  words = (Words<kLanes>)__builtin_convertvector(halves, typename Vector<int32_t, 4 * kLanes>::Type);
 }
 
+// An element of the weight: how one is widened, and a vector of them.
+struct Int8Element {
+  float Widen(uint8_t byte) const { return static_cast<float>(static_cast<int8_t>(byte)); }
+  template <int kLanes>
+  SMELT_INLINE void Load(const uint8_t* p, Floats<kLanes>& v) const {
+    Words<kLanes> words;
+    LoadSigned<kLanes>(p, words);
+    v = __builtin_convertvector((typename Vector<int32_t, kLanes * 4>::Type) words, Floats<kLanes>);
+  }
+};
+// By way of float16, which float8_e5m2 is the upper byte of, and whose exponent exceeds float8_e4m3fn's by 8.
+class Float8Element {
+ public:
+  explicit Float8Element(DType t)
+      : type_(t), shift_(t == DType::kFloat8E5M2 ? 8 : 7), factor_(t == DType::kFloat8E5M2 ? 1 : 256) {}
+  float Widen(uint8_t byte) const { return Float8ToFloat(type_, byte); }
+  template <int kLanes>
+  SMELT_INLINE void Load(const uint8_t* p, Floats<kLanes>& v) const {
+    using Halves = typename Vector<uint16_t, kLanes * 2>::Type;
+    Halves halves;
+#if defined(__x86_64__) && !defined(__clang__)
+    if constexpr (kLanes == 16 || kLanes == 8) {
+      struct __attribute__((packed)) Bits {
+        int8_t bytes[kLanes];
+      };
+      asm("vpmovsxbw %1, %0" : "=v"(halves) : "m"(*reinterpret_cast<const Bits*>(p)));
+      Place(halves);
+      asm("vcvtph2ps %1, %0" : "=v"(v) : "v"(halves));
+      v *= factor_;
+      return;
+    }
+#endif
+    typename Vector<int8_t, kLanes>::Type bytes;
+    std::memcpy(&bytes, p, sizeof(bytes));
+    halves = (Halves) __builtin_convertvector(bytes, typename Vector<int16_t, kLanes * 2>::Type);
+    Place(halves);
+    uint16_t bits[kLanes];
+    std::memcpy(bits, &halves, sizeof(halves));
+    LoadFloat16<kLanes>(bits, v);
+    v *= factor_;
+  }
+
+ private:
+  // Makes float16 of bytes with copies of their sign above them.
+  template <typename Halves>
+  SMELT_INLINE void Place(Halves& halves) const {
+    halves <<= shift_;
+    if (shift_ == 8) return;
+    halves &= 0xbf80;
+    halves |= (Halves)((halves & 0x3f80) == 0x3f80) & 0x7c00;  // the NaN
+  }
+
+  DType type_;
+  int shift_;
+  float factor_;
+};
+
 // y[m, c] = the sum over k of x[m, k] * w[c, k], for dense rows x and `kCount` columns c.
-template <int kBytes, int kRows, int kCount>
-SMELT_INLINE void Block(int64_t k, const float* x, const int8_t* w, int64_t ldw, float* y, int64_t ldy) {
+template <typename Element, int kBytes, int kRows, int kCount>
+SMELT_INLINE void Block(const Element& e, int64_t k, const float* x, const uint8_t* w, int64_t ldw, float* y,
+                        int64_t ldy) {
   using V = typename Vector<float, kBytes>::Type;
   using Unaligned = typename Vector<float, kBytes>::Unaligned;
   constexpr int kLanes = kBytes / 4;
   constexpr int kLine = 64;  // bytes of the weight
   V sums[kCount][kRows] = {};
   const auto add = [&](int64_t i) SMELT_ALWAYS_INLINE {
-    V row[kRows];
-    for (int m = 0; m < kRows; ++m) row[m] = *reinterpret_cast<const Unaligned*>(x + m * k + i);
-    for (int c = 0; c < kCount; ++c) {
-      const V column = Widen<kBytes>(w + c * ldw + i);
-      for (int m = 0; m < kRows; ++m) sums[c][m] += column * row[m];
+    V columns[kCount];
+#pragma GCC unroll 4
+    for (int c = 0; c < kCount; ++c) e.template Load<kLanes>(w + c * ldw + i, columns[c]);
+#pragma GCC unroll 4
+    for (int m = 0; m < kRows; ++m) {
+      const V row = *reinterpret_cast<const Unaligned*>(x + m * k + i);
+#pragma GCC unroll 4
+      for (int c = 0; c < kCount; ++c) sums[c][m] += columns[c] * row;
     }
   };
   int64_t i = 0;
@@ -68,48 +149,70 @@ SMELT_INLINE void Block(int64_t k, const float* x, const int8_t* w, int64_t ldw,
     for (int64_t j = i; j < i + kLine; j += kLanes) add(j);
   }
   for (; i + kLanes <= k; i += kLanes) add(i);
+#pragma GCC unroll 4
   for (int c = 0; c < kCount; ++c) {
-    for (int m = 0; m < kRows; ++m) {
-      float sum = 0;
-      for (int l = 0; l < kLanes; ++l) sum += sums[c][m][l];
-      for (int64_t j = i; j < k; ++j) sum += x[m * k + j] * static_cast<float>(w[c * ldw + j]);
-      y[m * ldy + c] = sum;
+#pragma GCC unroll 4
+    for (int m = 0; m < kRows; ++m) y[m * ldy + c] = Sum<kLanes>(sums[c][m]);
+  }
+  for (; i < k; ++i) {
+    for (int c = 0; c < kCount; ++c) {
+      const float column = e.Widen(w[c * ldw + i]);
+      for (int m = 0; m < kRows; ++m) y[m * ldy + c] += x[m * k + i] * column;
     }
   }
 }
 
-template <int kBytes, int kRows>
-SMELT_INLINE void Columns(int64_t k, const float* x, const int8_t* w, int64_t ldw, int64_t n, float* y) {
+template <typename Element, int kBytes, int kRows>
+SMELT_INLINE void Columns(const Element& e, int64_t k, const float* x, const uint8_t* w, int64_t ldw, int64_t n,
+                          float* y) {
   int64_t c = 0;
-  for (; c + kColumns <= n; c += kColumns) Block<kBytes, kRows, kColumns>(k, x, w + c * ldw, ldw, y + c, n);
-  for (; c < n; ++c) Block<kBytes, kRows, 1>(k, x, w + c * ldw, ldw, y + c, n);
+  for (; c + kColumns <= n; c += kColumns) Block<Element, kBytes, kRows, kColumns>(e, k, x, w + c * ldw, ldw, y + c, n);
+  for (; c < n; ++c) Block<Element, kBytes, kRows, 1>(e, k, x, w + c * ldw, ldw, y + c, n);
+}
+
+template <typename Element, int kBytes>
+SMELT_INLINE void Rows(const Element& e, int64_t m, int64_t k, const float* x, const uint8_t* w, int64_t ldw, int64_t n,
+                       float* y) {
+  if (m == 1) {
+    Columns<Element, kBytes, 1>(e, k, x, w, ldw, n, y);
+  } else if (m == 2) {
+    Columns<Element, kBytes, 2>(e, k, x, w, ldw, n, y);
+  } else if (m == 3) {
+    Columns<Element, kBytes, 3>(e, k, x, w, ldw, n, y);
+  } else {
+    Columns<Element, kBytes, 4>(e, k, x, w, ldw, n, y);
+  }
 }
 
 // The same for n columns and up to kMostRows rows; y is dense.
-void MultiplyFew(int64_t m, int64_t k, const float* x, const int8_t* w, int64_t ldw, int64_t n, float* y) {
+void MultiplyFew(DType type, int64_t m, int64_t k, const float* x, const uint8_t* w, int64_t ldw, int64_t n, float* y) {
   AtBestVectors([&](auto bytes) SMELT_ALWAYS_INLINE {
-    if (m == 1) {
-      Columns<bytes, 1>(k, x, w, ldw, n, y);
-    } else if (m == 2) {
-      Columns<bytes, 2>(k, x, w, ldw, n, y);
-    } else if (m == 3) {
-      Columns<bytes, 3>(k, x, w, ldw, n, y);
+    if constexpr (bytes < 32) {
+      Rows<Int8Element, bytes>(Int8Element(), m, k, x, w, ldw, n, y);
+    } else if (IsFloat8(type)) {
+      Rows<Float8Element, bytes>(Float8Element(type), m, k, x, w, ldw, n, y);
     } else {
-      Columns<bytes, 4>(k, x, w, ldw, n, y);
+      Rows<Int8Element, bytes>(Int8Element(), m, k, x, w, ldw, n, y);
     }
   });
 }
 
 template <typename T, typename F>
-SMELT_INLINE void WidenRow(const int8_t* from, int64_t n, T* to, const F& widen) {
-  for (int64_t i = 0; i < n; ++i) to[i] = widen(static_cast<float>(from[i]));
+SMELT_INLINE void WidenRow(const uint8_t* from, int64_t n, T* to, const F& widen) {
+  for (int64_t i = 0; i < n; ++i) to[i] = widen(Int8Element().Widen(from[i]));
+}
+
+// Copies a row's elements as they stand in a table of the bits of each of the 256 bytes.
+template <typename T>
+void LookUp(const uint8_t* from, int64_t n, const uint32_t* table, T* to) {
+  for (int64_t i = 0; i < n; ++i) to[i] = static_cast<T>(table[from[i]]);
 }
 
 class Int8Matmul : public PreparedOp {
  public:
   static MakeResult Make(const LibraryRequest& r, PackedWeights* packed) {
     auto op = std::unique_ptr<Int8Matmul>(new Int8Matmul(r));
-    if (op->m_ <= kMostRows) {
+    if (op->m_ <= MostRows(r.inputs[1].dtype)) {
       // About 64 KiB of the weight for each thread's turn.
       op->step_ = std::clamp<int64_t>((int64_t{64} << 10) / std::max<int64_t>(op->k_, 1) / 16 * 16, 16, 1024);
     } else {
@@ -129,23 +232,23 @@ class Int8Matmul : public PreparedOp {
     if (out_.NumElements() == 0) return absl::OkStatus();
     const int64_t tiles = (n_ + step_ - 1) / step_;
     const float* x = nullptr;
-    if (product_ == nullptr) x = Floats(inputs[0]);  // all threads read this thread's scratch
+    if (product_ == nullptr) x = DenseFloats(inputs[0]);  // all threads read this thread's scratch
     std::atomic<bool> failed = false;
     context.For(tiles, [&](int64_t tile) {
       // The last columns are computed together with some before them: equal numbers twice.
       const int64_t begin = product_ == nullptr ? tile * step_ : std::min(tile * step_, n_ - step_);
       const int64_t count = std::min(step_, n_ - begin);
       float* const y = reinterpret_cast<float*>(Scratch::Get(ScratchUse::kDestination, m_ * count * 4));
-      const int8_t* w = reinterpret_cast<const int8_t*>(inputs[1]) + begin * weight_.strides[0];
+      const uint8_t* w = reinterpret_cast<const uint8_t*>(inputs[1]) + begin * weight_.strides[0];
       int64_t ldw = weight_.strides[0];
       if (weight_.strides[1] != 1) {
         char* const dense = Scratch::Get(ScratchUse::kOther, count * k_);
         CopyStrided(dense, {k_, 1}, reinterpret_cast<const char*>(w), weight_.strides, {count, k_}, 1);
-        w = reinterpret_cast<const int8_t*>(dense);
+        w = reinterpret_cast<const uint8_t*>(dense);
         ldw = k_;
       }
       if (product_ == nullptr) {
-        MultiplyFew(m_, k_, x, w, ldw, count, y);
+        MultiplyFew(weight_.dtype, m_, k_, x, w, ldw, count, y);
       } else {
         char* const widened = Scratch::Get(ScratchUse::kSource, count * k_ * ItemSize(rows_.dtype));
         WidenColumns(w, ldw, count, widened);
@@ -168,10 +271,17 @@ class Int8Matmul : public PreparedOp {
         out_(r.outputs[0]),
         m_(rows_.sizes[0]),
         n_(weight_.sizes[0]),
-        k_(rows_.sizes[1]) {}
+        k_(rows_.sizes[1]) {
+    for (int b = 0; b < 256 && IsFloat8(weight_.dtype); ++b) {
+      const float v = Float8ToFloat(weight_.dtype, static_cast<uint8_t>(b));
+      widened_.push_back(rows_.dtype == DType::kFloat32    ? std::bit_cast<uint32_t>(v)
+                         : rows_.dtype == DType::kBFloat16 ? FloatToBFloat16(v)
+                                                           : FloatToHalf(v));
+    }
+  }
 
   // The rows in float32, dense.
-  const float* Floats(const char* rows) const {
+  const float* DenseFloats(const char* rows) const {
     if (rows_.dtype == DType::kFloat32 && rows_.IsDense()) return reinterpret_cast<const float*>(rows);
     const int64_t item = ItemSize(rows_.dtype);
     float* const x = reinterpret_cast<float*>(Scratch::Get(ScratchUse::kWeights, m_ * k_ * 4));
@@ -180,22 +290,27 @@ class Int8Matmul : public PreparedOp {
     return x;
   }
 
-  void WidenColumns(const int8_t* w, int64_t ldw, int64_t count, char* to) const {
+  void WidenColumns(const uint8_t* w, int64_t ldw, int64_t count, char* to) const {
     const DType t = rows_.dtype;
     AtBestLevel([&]() SMELT_ALWAYS_INLINE {
       for (int64_t c = 0; c < count; ++c) {
-        const int8_t* const column = w + c * ldw;
-        if (t == DType::kFloat32) {
-          WidenRow(column, k_, reinterpret_cast<float*>(to) + c * k_, [](float v) { return v; });
+        const uint8_t* const column = w + c * ldw;
+        float* const floats = reinterpret_cast<float*>(to) + c * k_;
+        uint16_t* const halves = reinterpret_cast<uint16_t*>(to) + c * k_;
+        if (!widened_.empty()) {
+          if (t == DType::kFloat32) {
+            LookUp(column, k_, widened_.data(), reinterpret_cast<uint32_t*>(floats));
+          } else {
+            LookUp(column, k_, widened_.data(), halves);
+          }
+        } else if (t == DType::kFloat32) {
+          WidenRow(column, k_, floats, [](float v) { return v; });
         } else if (t == DType::kBFloat16) {
           // Seven bits fit: the rest of the float's are zeros.
-          WidenRow(column, k_, reinterpret_cast<uint16_t*>(to) + c * k_, [](float v) SMELT_ALWAYS_INLINE {
-            uint32_t bits;
-            std::memcpy(&bits, &v, sizeof bits);
-            return static_cast<uint16_t>(bits >> 16);
-          });
+          WidenRow(column, k_, halves,
+                   [](float v) SMELT_ALWAYS_INLINE { return static_cast<uint16_t>(std::bit_cast<uint32_t>(v) >> 16); });
         } else {
-          WidenRow(column, k_, reinterpret_cast<uint16_t*>(to) + c * k_, [](float v) { return FloatToHalf(v); });
+          WidenRow(column, k_, halves, [](float v) { return FloatToHalf(v); });
         }
       }
     });
@@ -218,6 +333,7 @@ class Int8Matmul : public PreparedOp {
 
   const OperandShape rows_, weight_, scales_, out_;
   const int64_t m_, n_, k_;
+  std::vector<uint32_t> widened_;              // the bits of each float8 in the rows' dtype; empty for int8
   int64_t step_ = 0;                           // columns at a time, at most 1024
   std::shared_ptr<const PreparedOp> product_;  // of rows and widened columns; null: they are few
 };
@@ -288,7 +404,7 @@ MakeResult MakeInt8Matmul(const LibraryRequest& r, PackedWeights* packed) {
       weight.sizes[1] != rows.sizes[1] || out.sizes[0] != rows.sizes[0] || out.sizes[1] != weight.sizes[0] ||
       (scales.sizes[0] != 1 && scales.sizes[0] != weight.sizes[0]))
     return absl::InvalidArgumentError("int8_mm: the operands do not fit each other");
-  if (!AddsInFloat32(rows.dtype) || !AddsInFloat32(scales.dtype) || weight.dtype != DType::kInt8 ||
+  if (!AddsInFloat32(rows.dtype) || !AddsInFloat32(scales.dtype) || (weight.dtype != DType::kInt8 && !IsFloat8(weight.dtype)) ||
       out.dtype != rows.dtype)
     return absl::UnimplementedError(
         absl::StrCat("int8_mm of ", Name(rows.dtype), ", ", Name(weight.dtype), " and ", Name(scales.dtype)));

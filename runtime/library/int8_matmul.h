@@ -1,6 +1,7 @@
-// "int8_mm": rows times a weight of int8, [columns, depth], whose columns have a scale each; and "row_sums" of such a
-// weight. The weight is read once, as it is. A few rows are multiplied as its elements are widened; for more rows some
-// columns at a time are widened to the rows' dtype, which holds an int8 exactly, and multiplied as other matrices are.
+// "int8_mm": rows times a weight of int8 or float8, [columns, depth], whose columns have a scale each; and "row_sums" of
+// such a weight of int8. The weight is read once, as it is. A few rows are multiplied as its elements are widened; for
+// more rows some columns at a time are widened to the rows' dtype, which holds such an element exactly, and multiplied
+// as other matrices are.
 #ifndef SMELT_RUNTIME_LIBRARY_INT8_MATMUL_H_
 #define SMELT_RUNTIME_LIBRARY_INT8_MATMUL_H_
 
