@@ -693,5 +693,24 @@ TEST(LivePassesTest, AProducerMovesToItsOnlyConsumer) {
   EXPECT_TRUE(db->Verify().ok());
 }
 
+// Every use of %p is in the group, several by one node. %q is returned, too, so it stays outside.
+TEST(LivePassesTest, AProducerJoinsItsOnlyUsersHoweverOftenTheyUseIt) {
+  std::unique_ptr<Graph> g = ParseForTest(R"(graph(%x : Tensor):
+  %1 : int = prim::Constant[value=1]()
+  %q : Tensor = aten::relu(%x)
+  %p : Tensor = aten::relu(%x)
+  %a : Tensor = aten::mul(%p, %p)
+  %b : Tensor = aten::add(%a, %p, %1)
+  %c : Tensor = aten::mul(%b, %q)
+  return (%c, %q)
+)");
+  std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+  Editor edit(*g);
+  EXPECT_EQ(GroupPointwise(*g, *db, edit), 1);
+  EXPECT_EQ(g->num_nodes(), 3);  // the constant, %q and the group
+  EXPECT_TRUE(g->IsLive(NodeOf(*g, "q")));
+  EXPECT_TRUE(db->Verify().ok()) << db->Verify();
+}
+
 }  // namespace
 }  // namespace smelt
