@@ -441,6 +441,29 @@ TEST(InferTest, WhatIsAddedToSlicesHasTheirTensorsRank) {
   EXPECT_THAT(error_of("", "1, strides=[1]"), testing::HasSubstr("source tensor shape must match self tensor shape"));
 }
 
+TEST(InferTest, Float8IsMovedAndConvertedButNotComputedWith) {
+  const auto error_of = [](absl::string_view other, absl::string_view line) {
+    return ErrorOf(absl::Substitute(R"(graph(%x : Float8_e4m3fn(2, 2, strides=[2, 1]), %y : $0(2, 2, strides=[2, 1])):
+    %one : int = prim::Constant[value=1]()
+    %float : int = prim::Constant[value=6]()
+    %no : bool = prim::Constant[value=0]()
+    %none : NoneType = prim::Constant()
+    %both : Tensor[] = prim::ListConstruct(%x, %y)
+    %z : Tensor = aten::$1
+    return (%z))",
+                                    other, line));
+  };
+  const char* const own = "Float8_e4m3fn";
+  EXPECT_EQ(error_of(own, "cat(%both, %one)"), "");
+  EXPECT_EQ(error_of(own, "t(%x)"), "");
+  EXPECT_EQ(error_of(own, "to(%x, %float, %no, %no, %none)"), "");
+  EXPECT_THAT(error_of(own, "add(%x, %y, %one)"), testing::HasSubstr("aten::add.Tensor: does not take float8_e4m3fn"));
+  EXPECT_THAT(error_of(own, "mm(%x, %y)"), testing::HasSubstr("does not take float8_e4m3fn"));
+  EXPECT_THAT(error_of("Float", "mul(%x, %y)"), testing::HasSubstr("does not take float8_e4m3fn"));
+  EXPECT_THAT(error_of("Float", "cat(%both, %one)"),
+              testing::HasSubstr("Promotion for Float8 Types is not supported, attempted to promote Float8_e4m3fn"));
+}
+
 TEST(InferTest, AnErrorNamesTheOperatorAndWhatDoesNotFit) {
   ParseOptions options;
   options.resolve_overload = ResolveOverload;
