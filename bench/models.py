@@ -1,6 +1,6 @@
 """Whole models (zoo.py) in smelt, eager PyTorch, Inductor, ONNX Runtime and OpenVINO: time and memory, as a Markdown table.
 
-  python3 bench/models.py [--only=ViT-B/16,TCN] [--quick] [--threads=1,2] [--peers=eager,inductor,ort,openvino] [--turns=5]
+  python3 bench/models.py [--models=ViT-B/16,TCN] [--quick] [--threads=1,2] [--peers=eager,inductor,ort,openvino] [--turns=5]
                           [--folder=DIR] [--bin=bazel-bin]
 
 Each model is exported once, to a file that smelt compiles and that the others get as a program of PyTorch or as ONNX. Each peer
@@ -290,13 +290,22 @@ def table(rows, peers):
     return "\n".join(out)
 
 
+def has_all(kept, peers):
+    """Whether a row was measured, with each of these peers: those that were installed since were not."""
+    if not os.path.exists(kept):
+        return False
+    with open(kept) as f:
+        row = json.load(f)
+    return all(p in row["ms"] or p in row["errors"] for p in peers) or not row["ms"]
+
+
 def installed(package):
     return subprocess.run([sys.executable, "-c", f"import {package}"], capture_output=True).returncode == 0
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="models, separated by semicolons or commas between names")
+    parser.add_argument("--models", "--only", dest="only", default="", help="models, separated by semicolons or commas between names")
     parser.add_argument("--quick", action="store_true", help="one model of each family, two turns")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--peers", default=",".join(PEERS))
@@ -332,7 +341,7 @@ def main():
     for name in chosen:
         for threads in map(int, options.threads.split(",")):
             kept = os.path.join(options.folder, f"{file_name(name)}.{threads}.json")
-            if options.again or not os.path.exists(kept):
+            if options.again or not has_all(kept, peers):
                 try:
                     row = measured(name, threads, options, peers, options.folder)
                 except RuntimeError as e:
