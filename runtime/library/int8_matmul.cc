@@ -404,8 +404,8 @@ MakeResult MakeInt8Matmul(const LibraryRequest& r, PackedWeights* packed) {
       weight.sizes[1] != rows.sizes[1] || out.sizes[0] != rows.sizes[0] || out.sizes[1] != weight.sizes[0] ||
       (scales.sizes[0] != 1 && scales.sizes[0] != weight.sizes[0]))
     return absl::InvalidArgumentError("int8_mm: the operands do not fit each other");
-  if (!AddsInFloat32(rows.dtype) || !AddsInFloat32(scales.dtype) || (weight.dtype != DType::kInt8 && !IsFloat8(weight.dtype)) ||
-      out.dtype != rows.dtype)
+  if (!AddsInFloat32(rows.dtype) || !AddsInFloat32(scales.dtype) ||
+      (weight.dtype != DType::kInt8 && !IsFloat8(weight.dtype)) || out.dtype != rows.dtype)
     return absl::UnimplementedError(
         absl::StrCat("int8_mm of ", Name(rows.dtype), ", ", Name(weight.dtype), " and ", Name(scales.dtype)));
   return Int8Matmul::Make(r, packed);
