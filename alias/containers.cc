@@ -12,9 +12,10 @@ void Containers::Clear() {
   contents.Clear();
   elements.Clear();
   joined_containers.clear();
+  readers.Clear();
 }
 
-int64_t Containers::bytes() const { return contents.bytes() + elements.bytes(); }
+int64_t Containers::bytes() const { return contents.bytes() + elements.bytes() + readers.bytes(); }
 
 void Containers::ContainerMade(uint32_t own, uint64_t made_of, bool inputs_changed) {
   Contents& c = ContentsOf(own);
@@ -23,7 +24,7 @@ void Containers::ContainerMade(uint32_t own, uint64_t made_of, bool inputs_chang
   c.made_of = made_of;
   s_.changes.dirty |= changed;
   s_.changes.reach |= changed;
-  s_.readers.Push(own, changed);
+  readers.Push(own, changed);
   if (s_.objects[own].escaped) s_.memory.Escape(ContentOf(MakeRef(own), kAnySlot, NodeId()));
 }
 
@@ -123,11 +124,11 @@ void Containers::RefreshPieces(uint32_t container) {
     changed |= s_.objects[p].storage != before;
     if (!s_.objects[p].container) continue;
     const SetId base = MadeWith(p, nullptr);
-    if (std::exchange(ContentsOf(p).base, base) != base) s_.readers.Push(p);
+    if (std::exchange(ContentsOf(p).base, base) != base) readers.Push(p);
   }
   if (changed) {
     s_.changes.dirty = s_.changes.reach = true;
-    s_.readers.Push(container);
+    readers.Push(container);
   }
 }
 
@@ -325,7 +326,7 @@ SetId Containers::ContentOf(Ref holder, int32_t slot, NodeId reader) {
   const Contents* known = s_.objects[o].container && o != kUnknown ? FindContents(o) : nullptr;
   if (known == nullptr || !known->blurred) return ContentNow(holder, slot, reader);
   ++s_.steps;
-  if (reader.valid()) s_.readers.Note(o, reader);
+  if (reader.valid()) readers.Note(o, reader);
   const SetId kept = FindContents(o)->kept;
   SetId out = IsOld(holder) ? s_.memory.OldContents(kept, s_.objects[o].loop) : kept;
   if ((s_.objects[o].external && MayHoldOthers(o, kAnySlot)) || s_.objects[o].escaped) {
@@ -340,14 +341,14 @@ SetId Containers::ContentNow(Ref holder, int32_t slot, NodeId reader) {
   if (o == kUnknown) return SetPool::Single(MakeRef(kUnknown));
   if (s_.objects[o].kind == ObjectKind::kSummary) {
     const uint32_t f = s_.objects.Find(o);
-    if (reader.valid()) s_.readers.Note(f, reader);
+    if (reader.valid()) readers.Note(f, reader);
     const Contents* c = FindContents(f);
     SetId out = c != nullptr ? c->base : 0;
     if (s_.objects[f].external || s_.objects[f].escaped) out = s_.memory.Join(out, SetPool::Single(MakeRef(kUnknown)));
     return out;
   }
   if (!s_.objects[o].container) return 0;
-  if (reader.valid()) s_.readers.Note(o, reader);
+  if (reader.valid()) readers.Note(o, reader);
   const Contents* c = FindContents(o);
   const bool many = c != nullptr && c->HasMany();
   if (c != nullptr && slot >= 0 && c->shuffles != 0) {
@@ -432,7 +433,7 @@ void Containers::FollowJoined() {
     const SetId base = s_.memory.Join(c.base, held);
     if (base == c.base) continue;
     c.base = base;
-    s_.readers.Push(f);
+    readers.Push(f);
   }
 }
 

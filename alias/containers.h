@@ -15,6 +15,7 @@
 #include "smelt/alias/alias_db.h"
 #include "smelt/alias/contents_table.h"
 #include "smelt/alias/element_table.h"
+#include "smelt/alias/readers.h"
 #include "smelt/alias/set_pool.h"
 #include "smelt/core/ir/graph.h"
 
@@ -32,7 +33,7 @@ class Containers {
  public:
   using Elements = ElementTable::Elements;
 
-  explicit Containers(AliasDb::State& s) : s_(s) {}
+  explicit Containers(AliasDb::State& s) : readers(s), s_(s) {}
 
   void Clear();
   Contents* FindContents(uint32_t container) { return contents.Find(container); }
@@ -58,6 +59,7 @@ class Containers {
 
   ContentsTable contents;
   ElementTable elements;
+  Readers readers;
   std::vector<Ref> joined_containers;  // members of summaries that may hold more than is known there
 
  private:

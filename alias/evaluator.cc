@@ -330,7 +330,7 @@ int32_t Evaluator::SlotRead(NodeId n, const Node& node, const ResultEffects& r, 
     });
   }
   // A change of the list may come to stand before it. Then this is evaluated again.
-  s_.readers.Note(o, n);
+  s_.containers.readers.Note(o, n);
   if (!untouched) return kAnySlot;
   int32_t count;
   s_.containers.BaseContent(o, kAnySlot, &count);

@@ -99,7 +99,7 @@ void Memory::Escape(SetId set) {
     if (s_.objects[o].container && !was_external) {
       SetId inside = s_.containers.ContentOf(MakeRef(o), kAnySlot, NodeId());
       s_.sets.ForEach(inside, [&](Ref r) { todo.push_back(r); });
-      s_.readers.Push(o);
+      s_.containers.readers.Push(o);
     }
   }
 }
@@ -139,7 +139,7 @@ void Memory::MoveStorage(NodeId n, SetId reached, SetId target) {
       if (s_.objects[o].storage != before && s_.objects[o].def.valid() && s_.g.IsLive(s_.objects[o].def)) {
         s_.changes.dirty = s_.changes.geometry = s_.changes.reach = true;
         s_.work.PushUsers(s_.objects[o].def);
-        s_.readers.Push(s_.objects[o].parent != 0 ? s_.objects[o].parent : key);
+        s_.containers.readers.Push(s_.objects[o].parent != 0 ? s_.objects[o].parent : key);
         uint64_t& epoch = forced[s_.objects[o].def.index];
         epoch = touched_epoch_;
       }
@@ -327,7 +327,7 @@ SetId Memory::Summarise(SetId s) {
       c.base = s_.sets.Union(c.base, base);
       if (c.readers.size() < readers.size()) c.readers.swap(readers);
       c.readers.insert(c.readers.end(), readers.begin(), readers.end());
-      s_.readers.Push(group);
+      s_.containers.readers.Push(group);
     }
   };
   for (uint32_t o : all) add(o);

@@ -255,7 +255,7 @@ TEST(SolverTest, ARebuildTakesBackWhatHasEscaped) {
 
 TEST(ReadersTest, AContainerThatChangesHasItsReadersEvaluatedAgain) {
   const Built f(kList);
-  f.s->readers.Push(f.Object("l"));
+  f.s->containers.readers.Push(f.Object("l"));
   EXPECT_THAT(f.s->work.queue, IsSupersetOf({f.N("before"), f.N("e")}));
   EXPECT_THAT(f.s->work.queue, Not(Contains(f.N("a"))));
 }
@@ -263,7 +263,7 @@ TEST(ReadersTest, AContainerThatChangesHasItsReadersEvaluatedAgain) {
 TEST(ReadersTest, NodesThatLookOftenAreKeptAFewTimes) {
   const Built f(kList);
   constexpr int kLooks = 1000;
-  for (int i = 0; i < kLooks; ++i) f.s->readers.Note(f.Object("l"), f.N(i % 2 == 0 ? "before" : "e"));
+  for (int i = 0; i < kLooks; ++i) f.s->containers.readers.Note(f.Object("l"), f.N(i % 2 == 0 ? "before" : "e"));
   EXPECT_LE(f.s->containers.ContentsOf(f.Object("l")).readers.size(), 20);
 }
 

@@ -172,7 +172,6 @@ void Solver::Reset() {
   s_.objects.Reset(std::min<size_t>(s_.g.value_index_bound(), s_.g.node_index_bound()));
   s_.loops.Clear();
   s_.containers.Clear();
-  s_.readers.Clear();
   s_.stores.Clear();
   s_.memory.Clear();
   s_.effects.summaries.clear();

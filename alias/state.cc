@@ -47,8 +47,8 @@ void AliasDb::State::CollectSets() {
 
 int64_t AliasDb::State::Bytes() const {
   return records.bytes() + objects.bytes() + sets.bytes() + tree.bytes() + loops.bytes() + accesses.bytes() +
-         containers.bytes() + readers.bytes() + stores.bytes() + memory.bytes() + reshapes.bytes() +
-         solver.copies.bytes() + geometries.bytes() + same.bytes() + queries.written.bytes() + queries.absence.bytes() +
+         containers.bytes() + stores.bytes() + memory.bytes() + reshapes.bytes() + solver.copies.bytes() +
+         geometries.bytes() + same.bytes() + queries.written.bytes() + queries.absence.bytes() +
          queries.reachability.bytes();
 }
 

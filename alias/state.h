@@ -27,7 +27,6 @@
 #include "smelt/alias/object_table.h"
 #include "smelt/alias/overlaps.h"
 #include "smelt/alias/reachability.h"
-#include "smelt/alias/readers.h"
 #include "smelt/alias/records.h"
 #include "smelt/alias/reshapes.h"
 #include "smelt/alias/same_handles.h"
@@ -104,7 +103,6 @@ struct AliasDb::State {
   alias_internal::Effects effects{*this};
   alias_internal::Memory memory{*this};
   alias_internal::Containers containers{*this};
-  alias_internal::Readers readers{*this};
   alias_internal::Stores stores{*this};
   alias_internal::Reshapes reshapes{*this};
   alias_internal::AccessRecorder recorder{*this};

@@ -120,7 +120,7 @@ void Stores::AddStores(NodeId n, const Node& node, const OpEffects& e) {
     }
     if (any) {
       s_.records.nodes[n.index].flags |= NodeRecord::kEscapes;
-      if (!std::exchange(external_stores, true)) s_.readers.PushExternal();
+      if (!std::exchange(external_stores, true)) s_.containers.readers.PushExternal();
     }
   }
   if (!container_write) return;
@@ -147,7 +147,7 @@ void Stores::AddStores(NodeId n, const Node& node, const OpEffects& e) {
         s_.records.nodes[n.index].flags |= NodeRecord::kEscapes;
         const bool is_new = attribute != kAnySlot ? external_attributes.insert(attribute).second
                                                   : !std::exchange(external_stores, true);
-        if (is_new) s_.readers.PushExternal();
+        if (is_new) s_.containers.readers.PushExternal();
       }
       for (size_t k = 0; k < node.inputs.size(); ++k) {
         const uint16_t c = e.arg(k);
@@ -262,7 +262,7 @@ void Stores::StoresChanged(uint32_t holder, bool changed) {
   } else {
     c.told = 0;
   }
-  s_.readers.Push(holder, changed);
+  s_.containers.readers.Push(holder, changed);
 }
 
 }  // namespace smelt::alias_internal
