@@ -34,7 +34,7 @@ class CudaFunction {
  public:
   // Creates the function, loads the parameter block, and stands in the body. Returns from the kernel without work where
   // the spec reads at indices into nothing.
-  // What is no kernel is a function for a kernel's threads: it takes the words by a pointer, and has no threads() of its
+  // A function that is no kernel serves a kernel's threads: it takes the words by a pointer, and has no threads() of its
   // own. Others may have written the memory of its params in the same launch.
   CudaFunction(llvm::Module& module, const KernelSpec& spec, const std::string& symbol, bool is_kernel = true);
   CudaFunction(const CudaFunction&) = delete;

@@ -41,8 +41,7 @@ class ProductEmitter {
   ProductEmitter(llvm::Module& module, const LibraryKernel& kernel, int capability, Part part, llvm::Function* epilogue)
       : c_(module.getContext()),
         part_(part),
-        epilogue_(part == Part::kSlice ? nullptr : epilogue),
-        epilogue_words_(kernel.NumWords() - kernel.epilogue_words),
+        epilogue_{part == Part::kSlice ? nullptr : epilogue, kernel.NumWords() - kernel.epilogue_words, {}},
         f_(module, kernel, kernel.StageEntry(part == Part::kSum ? 1 : 0)),
         b_(f_.b()),
         is_convolution_(kernel.base == kConvolutionKernel || kernel.base == kWideConvolutionKernel),
@@ -115,9 +114,12 @@ class ProductEmitter {
 
   llvm::LLVMContext& c_;
   const Part part_;
-  llvm::Function* const epilogue_;
-  const int epilogue_words_;                // the first of them
-  std::vector<llvm::CallInst*> to_inline_;  // calls of it
+  // The function that goes on with the result, or null.
+  struct Epilogue {
+    llvm::Function* function;
+    int first_word;
+    std::vector<llvm::CallInst*> to_inline;
+  } epilogue_;
   CudaLibraryFunction f_;
   llvm::IRBuilder<>& b_;
   const bool is_convolution_;
@@ -187,7 +189,7 @@ void ProductEmitter::Emit() {
 
 void ProductEmitter::Return() {
   b_.CreateRetVoid();
-  for (llvm::CallInst* call : to_inline_) {
+  for (llvm::CallInst* call : epilogue_.to_inline) {
     llvm::InlineFunctionInfo info;
     SMELT_CHECK(llvm::InlineFunction(*call, info).isSuccess());
   }
@@ -214,7 +216,7 @@ void ProductEmitter::AddSlices() {
     });
     PlaceBatch(z);
     StoreResult(Get(sum), row, column);
-    if (epilogue_ != nullptr) GoOn(row, column);
+    if (epilogue_.function != nullptr) GoOn(row, column);
   });
 }
 
@@ -582,7 +584,7 @@ void ProductEmitter::Tile(Value* item) {
     g.Barrier();
   });
   Results(first_row, first_column, z);
-  if (epilogue_ != nullptr) GoOnWithTile();
+  if (epilogue_.function != nullptr) GoOnWithTile();
 }
 
 void ProductEmitter::GoOnWithTile() {
@@ -605,9 +607,10 @@ void ProductEmitter::GoOn(Value* row, Value* column) {
   Value* const address = b_.CreatePtrToInt(ResultAt(row, column), b_.getInt64Ty());
   const int result = is_convolution_ ? int{convolution_words::kOutput} : int{product_words::kC};
   Value* const number = Emit((Term(address) - Arg(result)) / ItemSize(out_));
-  Value* const words = b_.CreateConstGEP1_64(b_.getInt64Ty(), kernel->getArg(0), epilogue_words_);
+  Value* const words = b_.CreateConstGEP1_64(b_.getInt64Ty(), kernel->getArg(0), epilogue_.first_word);
   Value* const end = Emit(Term(number) + 1);
-  to_inline_.push_back(b_.CreateCall(epilogue_, {words, number, end, kernel->getArg(3), kernel->getArg(4)}));
+  epilogue_.to_inline.push_back(
+      b_.CreateCall(epilogue_.function, {words, number, end, kernel->getArg(3), kernel->getArg(4)}));
 }
 
 void ProductEmitter::Results(Value* first_row, Value* first_column, Value* z) {

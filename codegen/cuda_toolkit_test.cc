@@ -184,7 +184,7 @@ TEST(CudaToolkitTest, ProductsMultiplyVectorsFromSharedMemory) {
   EXPECT_EQ(CountOf(CompileLibraryKernel(halves, Target::kSm75)->bytes, "mma.sync"), 0);
 }
 
-// What goes on with a product is a loop of its own: the multiplications stay as they are, and the function is inlined.
+// A kernel that goes on with a product is a loop of its own: the multiplications stay as they are, and the function is inlined.
 TEST(CudaToolkitTest, AKernelThatGoesOnWithAProductIsPartOfIt) {
   const std::string text =
       "kernel parallel=1 reduction=0 vector=0 sequential=0\nparam float32 r [unit] alias=-1\nparam float32 w [unit] "

@@ -25,8 +25,8 @@ namespace smelt {
 struct LibraryKernel {
   std::string base;
   std::vector<DType> types;
-  // Of a product or a convolution: a kernel of the bundle that goes on with each element of the result, in the same
-  // launch. Its key, its spec's text, which only code generation needs, and its words, which follow the others.
+  // A kernel of the bundle that goes on with each element of a product's or a convolution's result, in the same
+  // launch: its key, its spec's text, which only code generation needs, and its words, which follow the others.
   std::string epilogue_key = {}, epilogue_spec = {};
   int epilogue_words = 0;
 

@@ -444,11 +444,11 @@ absl::Status CudaDevice::Launch(const KernelLaunch& l) const {
 }
 
 absl::StatusOr<std::shared_ptr<const PreparedProduct>> CudaDevice::Prepare(const DeviceProduct& product) const {
-  const std::lock_guard<std::mutex> lock(products_mutex_);
-  if (products_of_library_ == nullptr) {
-    SMELT_ASSIGN_OR_RETURN(products_of_library_, CublasLt::Create(*this));
+  const std::lock_guard<std::mutex> lock(products_by_library_.mutex);
+  if (products_by_library_.library == nullptr) {
+    SMELT_ASSIGN_OR_RETURN(products_by_library_.library, CublasLt::Create(*this));
   }
-  return products_of_library_->Prepare(product);
+  return products_by_library_.library->Prepare(product);
 }
 
 absl::Status CudaDevice::Add(std::shared_ptr<const LibraryWork> work, absl::Span<const int64_t> words,
@@ -462,10 +462,11 @@ absl::Status CudaDevice::Add(std::shared_ptr<const LibraryWork> work, absl::Span
 }
 
 absl::StatusOr<Stream> CudaDevice::CaptureStream() const {
-  if (capture_stream_ == nullptr) {
-    SMELT_RETURN_IF_ERROR(Check(driver_->cuStreamCreate(&capture_stream_, kUnorderedStream), "cuStreamCreate"));
+  if (products_by_library_.capture == nullptr) {
+    SMELT_RETURN_IF_ERROR(
+        Check(driver_->cuStreamCreate(&products_by_library_.capture, kUnorderedStream), "cuStreamCreate"));
   }
-  return capture_stream_;
+  return products_by_library_.capture;
 }
 
 absl::Status CudaDevice::Run(Builtin function, absl::Span<const int64_t> words, int64_t items, int64_t* report) const {

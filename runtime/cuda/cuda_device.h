@@ -140,9 +140,12 @@ class CudaDevice final : public ExecutionDevice {
   std::shared_ptr<const KernelImage> functions_;  // of the runtime
   std::shared_ptr<const KernelImage> choose_;     // ... that which decides a choice; null: the driver has no choices
   mutable int can_choose_ = -1;                   // -1: it was not tried yet
-  mutable Stream capture_stream_ = nullptr;       // null: nothing was captured yet
-  mutable std::mutex products_mutex_;
-  mutable std::unique_ptr<CublasLt> products_of_library_;  // null: no product was asked for yet
+  struct LibraryProducts {
+    std::mutex mutex;
+    std::unique_ptr<CublasLt> library;  // null: no product was asked for yet
+    Stream capture = nullptr;           // null: nothing was captured yet
+  };
+  mutable LibraryProducts products_by_library_;
   mutable std::mutex order_mutex_;
   Event order_event_ = nullptr;
   mutable std::mutex markers_mutex_;
