@@ -546,7 +546,7 @@ TEST(UntrustedTest, TypesOfResultsAreVerified) {
               HasSubstr("output 0: size (expression) is 7000"));
   EXPECT_EQ(MessageAfter([](fb::BundleT& b) { b.outputs[0]->sizes = {0, -1}; }), "");
   EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.outputs[0]->sizes.assign(65, 0); }), HasSubstr("its rank is 65"));
-  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.outputs[0]->dtype = 12; }), HasSubstr("output 0: "));
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.outputs[0]->dtype = 99; }), HasSubstr("output 0: "));
 }
 
 TEST(UntrustedTest, StoragesThatShareBytesOrAreNotAlignedAreRefused) {
