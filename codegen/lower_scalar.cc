@@ -1,5 +1,6 @@
 #include "smelt/codegen/lower_scalar.h"
 
+#include <bit>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -169,10 +170,10 @@ Value* ScalarEmitter::FromFloat8E4M3FN(Value* bits) {
   return b_.CreateBitCast(b_.CreateOr(r, sign), f32);
 }
 
-// The limits are those of FloatToFloat8 (core/tensor/float8.h).
+// The same as RoundToFloat8 (core/tensor/float8.h), without branches.
 Value* ScalarEmitter::ToFloat8(Value* v, DType t) {
-  const bool has_infinity = t == DType::kFloat8E5M2;
-  const uint32_t dropped = has_infinity ? 21 : 20, rebase = (has_infinity ? 112u : 120u) << 23;
+  const Float8Format& to = t == DType::kFloat8E5M2 ? kFormatE5M2 : kFormatE4M3FN;
+  const uint32_t dropped = static_cast<uint32_t>(to.dropped);
   Type* i32 = Like(v, b_.getInt32Ty());
   Type* f32 = v->getType();
   auto k = [&](uint32_t x) { return ConstantInt::get(i32, x); };
@@ -182,13 +183,12 @@ Value* ScalarEmitter::ToFloat8(Value* v, DType t) {
   Value* magnitude = b_.CreateAnd(bits, k(0x7fffffff));
   Value* odd = b_.CreateAnd(b_.CreateLShr(magnitude, dropped), k(1));
   const uint32_t half = (1u << (dropped - 1)) - 1;
-  Value* normal = b_.CreateLShr(b_.CreateAdd(b_.CreateAdd(magnitude, k(half - rebase)), odd), dropped);
-  Value* small = b_.CreateFAdd(b_.CreateBitCast(magnitude, f32), ConstantFP::get(f32, has_infinity ? 0x1p7 : 0x1p14));
-  Value* denormal = b_.CreateSub(b_.CreateBitCast(small, i32), k(has_infinity ? 0x43000000 : 0x46800000));
-  Value* r = b_.CreateSelect(b_.CreateICmpULT(magnitude, k(has_infinity ? 0x38800000 : 0x3c800000)), denormal, normal);
-  r = has_infinity ? b_.CreateSelect(b_.CreateICmpUGE(magnitude, k(0x47800000)), k(0x7c), r)
-                   : b_.CreateSelect(b_.CreateICmpUGE(magnitude, k(0x43e00000)), k(0x7e), r);
-  r = b_.CreateSelect(nan, k(0x7f), r);
+  Value* normal = b_.CreateLShr(b_.CreateAdd(b_.CreateAdd(magnitude, k(half - to.bias)), odd), dropped);
+  Value* small = b_.CreateFAdd(b_.CreateBitCast(magnitude, f32), ConstantFP::get(f32, to.shift));
+  Value* denormal = b_.CreateSub(b_.CreateBitCast(small, i32), k(std::bit_cast<uint32_t>(to.shift)));
+  Value* r = b_.CreateSelect(b_.CreateICmpULT(magnitude, k(to.least_normal)), denormal, normal);
+  r = b_.CreateSelect(b_.CreateICmpUGE(magnitude, k(to.too_large)), k(to.most), r);
+  r = b_.CreateSelect(nan, k(kNanOfFloat8), r);
   return b_.CreateTrunc(b_.CreateOr(r, sign), Like(v, b_.getInt8Ty()));
 }
 
@@ -338,8 +338,8 @@ Value* ScalarEmitter::FromWord(Value* word, DType t) {
 
 Value* ScalarEmitter::Cast(Value* v, DType from, DType to) {
   if (from == to) return v;
-  const bool from_half = IsHalf(from) || IsFloat8(from);
-  const bool to_half = IsHalf(to) || IsFloat8(to);
+  const bool from_half = OpMathType(from) != from;
+  const bool to_half = OpMathType(to) != to;
   if (from_half) return Cast(ToFloat(v, from), DType::kFloat32, to);
   // PyTorch converts to float first, whatever the source.
   if (to_half) return FromFloat(Cast(v, from, DType::kFloat32), to);

@@ -29,37 +29,36 @@ inline float Float8E4M3FNToFloat(uint8_t bits) {
 // It is the upper byte of a float16.
 inline float Float8E5M2ToFloat(uint8_t bits) { return HalfToFloat(static_cast<uint16_t>(bits << 8)); }
 
-inline uint8_t FloatToFloat8E4M3FN(float value) {
+// How a float becomes one of 8 bits. A float is given by its bits, without the sign.
+struct Float8Format {
+  int dropped;            // the lowest bits of a normal float, which are rounded away
+  uint32_t bias;          // what its exponent exceeds that of the 8 bits by, in place
+  uint32_t least_normal;  // the least float that becomes a normal number
+  uint32_t too_large;     // the least float that becomes `most`
+  uint8_t most;           // the largest number, or infinity
+  float shift;            // added to what becomes a subnormal, makes the last bit worth what the 8 bits' last one is
+};
+inline constexpr Float8Format kFormatE4M3FN = {20, 120u << 23, 0x3c800000, 0x43e00000, 0x7e, 0x1p14f};  // 2^-6, 448
+inline constexpr Float8Format kFormatE5M2 = {21, 112u << 23, 0x38800000, 0x47800000, 0x7c, 0x1p7f};     // 2^-14, 65536
+inline constexpr uint8_t kNanOfFloat8 = 0x7f;
+
+inline uint8_t RoundToFloat8(const Float8Format& f, float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint8_t sign = static_cast<uint8_t>((bits >> 24) & 0x80u);
   const uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return sign | 0x7fu;
-  if (magnitude >= 0x43e00000u) return sign | 0x7eu;  // 448 and more
-  if (magnitude >= 0x3c800000u) {
-    // Normal, 2^-6 and more: the exponent is rebased, 20 bits are rounded away.
-    const uint32_t rebased = magnitude - (120u << 23);
-    return static_cast<uint8_t>(sign | ((rebased + 0x7ffffu + ((rebased >> 20) & 1u)) >> 20));
+  if (magnitude > 0x7f800000u) return sign | kNanOfFloat8;
+  if (magnitude >= f.too_large) return sign | f.most;
+  if (magnitude >= f.least_normal) {
+    const uint32_t rebased = magnitude - f.bias, half = (1u << (f.dropped - 1)) - 1;
+    return static_cast<uint8_t>(sign | ((rebased + half + ((rebased >> f.dropped) & 1u)) >> f.dropped));
   }
-  // Subnormal: with 2^14 added, the float's last bit is worth 2^-9, and the addition rounds as wanted.
-  const float shifted = std::bit_cast<float>(magnitude) + 0x1p14f;
-  return static_cast<uint8_t>(sign | (std::bit_cast<uint32_t>(shifted) - 0x46800000u));
+  // The addition rounds as wanted.
+  const float shifted = std::bit_cast<float>(magnitude) + f.shift;
+  return static_cast<uint8_t>(sign | (std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(f.shift)));
 }
 
-inline uint8_t FloatToFloat8E5M2(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  const uint8_t sign = static_cast<uint8_t>((bits >> 24) & 0x80u);
-  const uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return sign | 0x7fu;
-  if (magnitude >= 0x47800000u) return sign | 0x7cu;  // 65536 and more
-  if (magnitude >= 0x38800000u) {
-    // Normal, 2^-14 and more, up to infinity.
-    const uint32_t rebased = magnitude - (112u << 23);
-    return static_cast<uint8_t>(sign | ((rebased + 0xfffffu + ((rebased >> 21) & 1u)) >> 21));
-  }
-  // Subnormal: with 2^7 added, the float's last bit is worth 2^-16.
-  const float shifted = std::bit_cast<float>(magnitude) + 0x1p7f;
-  return static_cast<uint8_t>(sign | (std::bit_cast<uint32_t>(shifted) - 0x43000000u));
-}
+inline uint8_t FloatToFloat8E4M3FN(float value) { return RoundToFloat8(kFormatE4M3FN, value); }
+inline uint8_t FloatToFloat8E5M2(float value) { return RoundToFloat8(kFormatE5M2, value); }
 
 // The same for either dtype, which IsFloat8 must hold of.
 inline float Float8ToFloat(DType t, uint8_t bits) {
