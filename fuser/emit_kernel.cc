@@ -216,7 +216,7 @@ void Emission::Walk() {
 int Emission::WorkOf(const Ins& in) {
   if (in.op == KernelOp::kLoad) return in.has_guard ? 6 : in.has_offset ? 10 : 1;
   if (in.op != KernelOp::kScalar) return 0;
-  if (in.scalar == ScalarOp::kCast) return IsHalf(in.type) || IsFloat8(in.type) ? 5 : 1;
+  if (in.scalar == ScalarOp::kCast) return OpMathType(in.type) != in.type ? 5 : 1;
   return in.scalar == ScalarOp::kDiv || in.scalar == ScalarOp::kSqrt ? 6 : 1;
 }
 

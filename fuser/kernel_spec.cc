@@ -16,7 +16,7 @@ constexpr int kMaxRank = 64;
 absl::Status Invalid(absl::string_view what) { return absl::InvalidArgumentError(absl::StrCat("kernel spec: ", what)); }
 
 // Returns whether kernels hold the dtype in float32 to compute with it.
-bool IsNarrowFloat(DType t) { return IsHalf(t) || IsFloat8(t); }
+bool IsNarrowFloat(DType t) { return OpMathType(t) != t; }
 
 // Returns the fault in the types of a kScalar instruction, or the empty string if they are correct.
 std::string ScalarTypeError(const KernelInstr& in, const std::vector<DType>& args) {

@@ -953,7 +953,7 @@ absl::Status VerifyScalarFn(const ScalarFn& f) {
     }
     if (!IsReal(in.type)) return error(i, in, "a complex result");
     auto type = [&](int k) { return f.instrs[in.operands[k]].type; };
-    const bool half = IsHalf(in.type) || IsFloat8(in.type);
+    const bool half = OpMathType(in.type) != in.type;
     if (in.op == ScalarOp::kArg) {
       if (in.imm.i < 0 || in.imm.i >= static_cast<int64_t>(f.arg_types.size()) || f.arg_types[in.imm.i] != in.type) {
         return error(i, in, "no such argument of that type");

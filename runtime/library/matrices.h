@@ -14,7 +14,7 @@ inline constexpr int64_t kLargestMatrix = 1 << 14;
 
 // Returns whether the numbers are float32 or float64, or complex with parts of these: those that factorizations and
 // Fourier transforms take.
-inline bool IsSingleOrDouble(DType t) { return (IsFloating(t) || IsComplex(t)) && !IsHalf(t); }
+inline bool IsSingleOrDouble(DType t) { return (IsFloating(t) || IsComplex(t)) && OpMathType(t) == t; }
 
 // The matrices of an operand: the sizes of its last two dims and of those before them.
 struct Matrices {
