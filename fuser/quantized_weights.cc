@@ -116,19 +116,14 @@ class WeightFinder {
     }
     return false;
   }
-  // Returns whether the value is a matrix of int8 with its rows one after the other.
-  bool IsInt8Matrix(ValueId v) const {
-    if (!IsTensor(v)) return false;
-    const TensorType& t = Type(v);
-    return t.dtype == DType::kInt8 && t.rank() == 2 && *t.strides == ContiguousStrides(*t.sizes);
-  }
-  // The same for a matrix of int8 or float8.
+  // Returns whether the value is a matrix of int8 or float8 with its rows one after the other.
   bool IsByteMatrix(ValueId v) const {
     if (!IsTensor(v)) return false;
     const TensorType& t = Type(v);
     return (t.dtype == DType::kInt8 || IsFloat8(*t.dtype)) && t.rank() == 2 &&
            *t.strides == ContiguousStrides(*t.sizes);
   }
+  bool IsInt8Matrix(ValueId v) const { return IsByteMatrix(v) && Type(v).dtype == DType::kInt8; }
   // Returns the matrix whose transpose `v` shows; invalid if it is none.
   ValueId Transposed(ValueId v) const {
     if (!IsTensor(v) || Type(v).rank() != 2 || g_.IsParam(g_.value(v).def)) return ValueId();
