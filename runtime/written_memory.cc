@@ -125,20 +125,25 @@ size_t WrittenMemory::KeepOnlyWritten(size_t bytes, const std::vector<StridedSpa
   return kept;
 }
 
-absl::Status WrittenMemory::Keep(const Piece& p) const {
-  char* const to = on_device_->address() + p.from;
-  const auto size = static_cast<int64_t>(p.bytes);
-  if (p.item == 0)
-    return kept_if_.count > 0 ? device_->PutBack(to, p.at, size, kept_if_) : device_->Copy(to, p.at, size);
-  return kept_if_.count > 0 ? device_->PutBackStrided(to, p.dense, p.at, p.strides, p.sizes, p.item, kept_if_)
-                            : device_->CopyStrided(to, p.dense, p.at, p.strides, p.sizes, p.item);
+absl::Status WrittenMemory::Copy(const Piece& p, bool back, const ExecutionDevice::Reports* reports) const {
+  char* const kept = on_device_->address() + p.from;
+  char* const to = back ? p.at : kept;
+  const char* const from = back ? kept : p.at;
+  if (p.item == 0) {
+    const auto size = static_cast<int64_t>(p.bytes);
+    return reports == nullptr ? device_->Copy(to, from, size) : device_->PutBack(to, from, size, *reports);
+  }
+  const std::vector<int64_t>&to_strides = back ? p.strides : p.dense, &from_strides = back ? p.dense : p.strides;
+  return reports == nullptr ? device_->CopyStrided(to, to_strides, from, from_strides, p.sizes, p.item)
+                            : device_->PutBackStrided(to, to_strides, from, from_strides, p.sizes, p.item, *reports);
 }
 
 absl::Status WrittenMemory::SaveOnDevice(int64_t bytes) {
   if (on_device_ == nullptr || on_device_->bytes() < bytes) {
     SMELT_ASSIGN_OR_RETURN(on_device_, device_->NewStorage(bytes));
   }
-  for (const Piece& r : pieces_) SMELT_RETURN_IF_ERROR(Keep(r));
+  for (const Piece& r : pieces_)
+    SMELT_RETURN_IF_ERROR(Copy(r, /*back=*/false, kept_if_.count > 0 ? &kept_if_ : nullptr));
   kept_after_ = device_->submissions();
   return absl::OkStatus();
 }
@@ -148,23 +153,14 @@ absl::Status WrittenMemory::PutBack() {
     for (const Piece& r : pieces_) std::copy_n(bytes_.data() + r.from, r.bytes, r.at);
     return absl::OkStatus();
   }
-  for (const Piece& r : pieces_) {
-    const char* const from = on_device_->address() + r.from;
-    SMELT_RETURN_IF_ERROR(r.item == 0 ? device_->Copy(r.at, from, static_cast<int64_t>(r.bytes))
-                                      : device_->CopyStrided(r.at, r.strides, from, r.dense, r.sizes, r.item));
-  }
+  for (const Piece& r : pieces_) SMELT_RETURN_IF_ERROR(Copy(r, /*back=*/true, nullptr));
   return device_->Synchronize();
 }
 
 absl::Status WrittenMemory::PutBackIf(const ExecutionDevice::Reports& reports) const {
   // Where a check has not reported anything, there is nothing to put back.
   const ExecutionDevice::Reports& decisive = kept_if_.count > 0 ? kept_if_ : reports;
-  for (const Piece& r : pieces_) {
-    const char* const from = on_device_->address() + r.from;
-    SMELT_RETURN_IF_ERROR(r.item == 0
-                              ? device_->PutBack(r.at, from, static_cast<int64_t>(r.bytes), decisive)
-                              : device_->PutBackStrided(r.at, r.strides, from, r.dense, r.sizes, r.item, decisive));
-  }
+  for (const Piece& r : pieces_) SMELT_RETURN_IF_ERROR(Copy(r, /*back=*/true, &decisive));
   return absl::OkStatus();
 }
 

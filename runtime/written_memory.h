@@ -83,7 +83,8 @@ class WrittenMemory {
   // Replaces the pieces by what is written, if that is known and much less. Returns how many bytes are kept.
   size_t KeepOnlyWritten(size_t bytes, const std::vector<StridedSpan>& written);
   absl::Status SaveOnDevice(int64_t bytes);
-  absl::Status Keep(const Piece& p) const;  // on the device
+  // Copies a piece on the device to where it is kept, or back: with `reports`, only if anything is reported.
+  absl::Status Copy(const Piece& p, bool back, const ExecutionDevice::Reports* reports) const;
 
   const ExecutionDevice* device_;
   bool written_ = false;
