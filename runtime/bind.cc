@@ -187,9 +187,9 @@ absl::Status PlanBinder::BindNew(int index, BoundPlan* b) {
       const fb::StepT& step = *p.blocks[k]->steps[i];
       const int number = plan.steps.first[k] + static_cast<int>(i);
       if (step.step.type == fb::StepUnion::LibraryCall) {
-        SMELT_RETURN_IF_ERROR(BindLibraryCall(plan, step, number, b));
-        if (step.step.AsLibraryCall()->epilogue && b->device_ops[number] != nullptr)
-          SMELT_RETURN_IF_ERROR(BindJoined(plan, step, *p.blocks[k]->steps[i + 1], number, b));
+        const bool has_epilogue = step.step.AsLibraryCall()->epilogue;
+        const fb::StepT* next = has_epilogue ? p.blocks[k]->steps[i + 1].get() : nullptr;
+        SMELT_RETURN_IF_ERROR(BindLibraryCall(plan, step, next, number, b));
         continue;
       }
       if (step.step.type == fb::StepUnion::Random && !on_host_) {
@@ -241,7 +241,8 @@ absl::Status PlanBinder::BindNew(int index, BoundPlan* b) {
   return absl::OkStatus();
 }
 
-absl::Status PlanBinder::BindLibraryCall(const ExecutablePlan& plan, const fb::StepT& in_plan, int step, BoundPlan* b) {
+absl::Status PlanBinder::BindLibraryCall(const ExecutablePlan& plan, const fb::StepT& in_plan,
+                                         const fb::StepT* epilogue, int step, BoundPlan* b) {
   const fb::LibraryCallT& call = *in_plan.step.AsLibraryCall();
   for (const auto* list : {&call.inputs, &call.outputs}) {
     for (int v : *list) {
@@ -256,7 +257,10 @@ absl::Status PlanBinder::BindLibraryCall(const ExecutablePlan& plan, const fb::S
   if (!on_host_) {
     auto op = DeviceLibrary(program_.image(), program_.device()).Prepare(request, in_plan.source);
     const bool has_kernel = !op.ok() || (*op)->has_kernel();
-    if (op.ok()) b->device_ops[step] = *std::move(op);
+    if (op.ok()) {
+      b->device_ops[step] = *std::move(op);
+      if (epilogue != nullptr) BindJoined(request, *epilogue, step, b);
+    }
     if (has_kernel) return absl::OkStatus();
   }
   auto op = program_.library().Prepare(request);
@@ -264,18 +268,13 @@ absl::Status PlanBinder::BindLibraryCall(const ExecutablePlan& plan, const fb::S
   return absl::OkStatus();
 }
 
-absl::Status PlanBinder::BindJoined(const ExecutablePlan& plan, const fb::StepT& call, const fb::StepT& next, int step,
-                                    BoundPlan* b) {
-  const fb::LaunchT* launch = next.step.AsLaunch();
+void PlanBinder::BindJoined(const LibraryRequest& request, const fb::StepT& epilogue, int step, BoundPlan* b) {
+  const fb::LaunchT* launch = epilogue.step.AsLaunch();
   // A library of the device is faster than kernels that save a launch.
   const fb::KernelT* kernel = launch == nullptr ? nullptr : program_.kernel_of_image(launch->kernel);
-  if (kernel == nullptr || !b->device_ops[step]->has_kernel() || b->device_ops[step]->has_product())
-    return absl::OkStatus();
-  SMELT_ASSIGN_OR_RETURN(const LibraryRequest request, program_.RequestOf(plan, *call.step.AsLibraryCall(), b->values));
-  const DeviceLibrary library(program_.image(), *kernel);
-  auto op = library.Prepare(request);
+  if (kernel == nullptr || !b->device_ops[step]->has_kernel() || b->device_ops[step]->has_product()) return;
+  auto op = DeviceLibrary(program_.image(), *kernel).Prepare(request);
   if (op.ok() && (*op)->has_kernel()) b->joined_ops[step] = *std::move(op);
-  return absl::OkStatus();
 }
 
 void PlanBinder::BindRandom(const ExecutablePlan& plan, const fb::RandomT& r, int step, BoundPlan* b) {

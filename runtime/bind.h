@@ -36,12 +36,12 @@ class PlanBinder {
 
  private:
   absl::Status BindNew(int plan, BoundPlan* out);
-  // Prepares a library call or a draw whose sizes are known.
-  absl::Status BindLibraryCall(const ExecutablePlan& plan, const fb::StepT& in_plan, int step, BoundPlan* b);
+  // Prepares a library call or a draw whose sizes are known. `epilogue`: the step that is a call's, or null.
+  absl::Status BindLibraryCall(const ExecutablePlan& plan, const fb::StepT& in_plan, const fb::StepT* epilogue,
+                               int step, BoundPlan* b);
   void BindRandom(const ExecutablePlan& plan, const fb::RandomT& r, int step, BoundPlan* b);
-  // ... or a library call and the launch that follows, if the device has a kernel for both.
-  absl::Status BindJoined(const ExecutablePlan& plan, const fb::StepT& call, const fb::StepT& next, int step,
-                          BoundPlan* b);
+  // ... or a library call and its epilogue, if the device has a kernel for both.
+  void BindJoined(const LibraryRequest& request, const fb::StepT& epilogue, int step, BoundPlan* b);
   void CheckSizesOnly(const ExecutablePlan& plan, BoundPlan* b);
 
   const Executable& program_;
