@@ -370,6 +370,29 @@ absl::Status RunThree(const std::string& bundle, const Tensor& x, const Tensor& 
   return absl::OkStatus();
 }
 
+// The state before a call that may fail, of which nothing may stay behind.
+class BeforeFailure {
+ public:
+  explicit BeforeFailure(const Tensor& x)
+      : x_(x), driver_(GetFakeDriver().counts()), objects_(Blas().counts().objects), had_(Values(x)[0]) {}
+  // `done` calls have written to x, and then `s` was returned.
+  void Check(const absl::Status& s, int done) const {
+    const fake_cuda::Counts after = GetFakeDriver().counts();
+    EXPECT_EQ(after.bytes, driver_.bytes);
+    EXPECT_EQ(after.graphs, driver_.graphs);
+    EXPECT_EQ(Blas().counts().objects, objects_);
+    if (s.ok()) return;
+    const bool named = s.message().find("may have been written: x") != absl::string_view::npos;
+    EXPECT_TRUE(named || Values(x_)[0] == had_ + static_cast<float>(done)) << s;
+  }
+
+ private:
+  const Tensor x_;
+  const fake_cuda::Counts driver_;
+  const int64_t objects_;
+  const float had_;
+};
+
 // Each function of the library fails once: the call fails and says in which step and function, or does without the
 // library. The argument is as before or named, and nothing stays.
 TEST(CublasLtTest, AFailureOfAnyFunctionNamesStepAndFunctionAndLeavesNothing) {
@@ -379,17 +402,14 @@ TEST(CublasLtTest, AFailureOfAnyFunctionNamesStepAndFunctionAndLeavesNothing) {
   for (const int status : {cuda::kBlasInternalError, cuda::kBlasAllocFailed}) {
     for (int64_t call = 0;; ++call) {
       ASSERT_LT(call, 1000);
-      const fake_cuda::Counts before = GetFakeDriver().counts();
-      const int64_t objects = Blas().counts().objects, first = Blas().counts().calls;
-      const float had = Values(x)[0];
+      SCOPED_TRACE(call);
+      const BeforeFailure before(x);
+      const int64_t first = Blas().counts().calls;
       int done = 0;
       Blas().fail(call, status);
       const absl::Status s = RunThree(bundle, x, other, &done);
       Blas().fail(-1, 0);
-      const fake_cuda::Counts after = GetFakeDriver().counts();
-      EXPECT_EQ(after.bytes, before.bytes) << "call " << call;
-      EXPECT_EQ(after.graphs, before.graphs) << "call " << call;
-      EXPECT_EQ(Blas().counts().objects, objects) << "call " << call;
+      before.Check(s, done);
       if (!s.ok()) {
         ++failures;
         products += s.message().find("cublasLtMatmul:") != absl::string_view::npos ? 1 : 0;
@@ -399,8 +419,6 @@ TEST(CublasLtTest, AFailureOfAnyFunctionNamesStepAndFunctionAndLeavesNothing) {
                                                                               : "CUBLAS_STATUS_ALLOC_FAILED (3)"));
         EXPECT_EQ(s.code(), status == cuda::kBlasInternalError ? absl::StatusCode::kInternal
                                                                : absl::StatusCode::kResourceExhausted);
-        const bool named = s.message().find("may have been written: x") != absl::string_view::npos;
-        EXPECT_TRUE(named || Values(x)[0] == had + static_cast<float>(done)) << "call " << call << ": " << s;
       }
       if (Blas().counts().calls - first <= call) break;
     }
@@ -415,24 +433,17 @@ TEST(CublasLtTest, AFailureOfAnyDriverCallAroundAProductLeavesNothing) {
   int failures = 0;
   for (int64_t call = 0;; ++call) {
     ASSERT_LT(call, 1000);
-    const fake_cuda::Counts before = GetFakeDriver().counts();
-    const int64_t objects = Blas().counts().objects;
-    const float had = Values(x)[0];
+    SCOPED_TRACE(call);
+    const BeforeFailure before(x);
     int done = 0;
     const int64_t first = GetFakeDriver().counts().calls;
     GetFakeDriver().fail(call, /*CUDA_ERROR_INVALID_VALUE*/ 1);
     const absl::Status s = RunThree(bundle, x, other, &done);
     GetFakeDriver().fail(-1, 0);
-    const fake_cuda::Counts after = GetFakeDriver().counts();
-    EXPECT_EQ(after.bytes, before.bytes) << "call " << call;
-    EXPECT_EQ(after.graphs, before.graphs) << "call " << call;
-    EXPECT_EQ(Blas().counts().objects, objects) << "call " << call;
-    if (!s.ok()) {
-      ++failures;
-      const bool named = s.message().find("may have been written: x") != absl::string_view::npos;
-      EXPECT_TRUE(named || Values(x)[0] == had + static_cast<float>(done)) << "call " << call << ": " << s;
-    }
-    if (after.calls - first <= call) break;
+    const int64_t calls = GetFakeDriver().counts().calls - first;
+    before.Check(s, done);
+    failures += s.ok() ? 0 : 1;
+    if (calls <= call) break;
   }
   EXPECT_GT(failures, 20);
 }
