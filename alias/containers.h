@@ -5,7 +5,8 @@
 //   containers.ContentOfSet(lists, slot, reader);
 //   containers.Reach(set, reader);  // the set and everything that its containers hold
 //
-// Invariants: a node that has looked into a container is one of its readers (readers.h). A summary holds all that its members hold, once FollowJoined has run.
+// Invariants: a node that has looked into a container is one of its readers (readers.h). A summary holds all that its
+// members hold, once FollowJoined has run.
 #ifndef SMELT_ALIAS_CONTAINERS_H_
 #define SMELT_ALIAS_CONTAINERS_H_
 
