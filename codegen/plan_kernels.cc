@@ -187,22 +187,21 @@ bool PlanKernels::TakeOver(ValueId o, const LoweredKernel& k, const std::vector<
   for (size_t i = 0; i < k.params.size(); ++i) {
     const LoweredKernel::Param& read = k.params[i];
     if (read.is_output) continue;
-    const PlanLocation* place = slots_.Find(read.value);
+    const ValueId storage = StorageOf(g_, read.value);
+    const PlanLocation* place = slots_.Find(storage);
     if (place == nullptr || plan_.slots[place->slot]->kind != fb::SlotKind::Arena) continue;
     if (destinations_.IsAwaited(place->slot)) continue;
-    if (lives_.LastUse(read.value) != steps_.position() || !SameElements(place->geometry, DefaultLayout(g_, o)))
-      continue;
+    if (lives_.LastUse(storage) != steps_.position() || !SameElements(place->geometry, DefaultLayout(g_, o))) continue;
     if (taken_at_[place->slot] == steps_.position()) continue;
     // Every read of that memory is at the index that is written, or there is none.
     bool fits = true;
     for (size_t x = 0; x < k.params.size() && fits; ++x) {
       if (k.params[x].is_output) continue;
-      const ValueId root = StorageOf(g_, k.params[x].value);
-      const PlanLocation* other = slots_.Find(root);
+      const PlanLocation* other = slots_.Find(StorageOf(g_, k.params[x].value));
       if (other == nullptr || other->slot != place->slot) continue;
-      fits = k.params[x].value == read.value && !irregular[x] && absl::c_all_of(writes, [&](size_t j) {
-               return lowering_.ReadsSameIndex(k, x, j) && lowering_.ReadsFirst(k.spec, x, j);
-             });
+      fits = !irregular[x] && absl::c_all_of(writes, [&](size_t j) {
+        return lowering_.ReadsSameIndex(k, x, j) && lowering_.ReadsFirst(k.spec, x, j);
+      });
     }
     if (!fits) continue;
     const int slot = place->slot;  // the map grows below
