@@ -13,9 +13,26 @@
 
 namespace smelt {
 
-void ArgumentStrides::Begin() {
-  to_copy_.clear();
-  result_layouts_.clear();
+ArgumentStrides::Layouts& ArgumentStrides::LayoutsOf(absl::Span<const Datum> args, const Signature& call) {
+  // Layouts of earlier calls that are remembered. Beyond it the least recently used ones are dropped.
+  constexpr size_t kMost = 16;
+  // The symbols determine the sizes, and the strides of the export.
+  key_.clear();
+  for (size_t k = 0; k < call.symbols().size(); ++k) key_.push_back(call.symbol_known()[k] ? call.symbols()[k] : 0);
+  for (const Datum& arg : args) {
+    if (arg.IsTensor()) key_.insert(key_.end(), arg.tensor().strides().begin(), arg.tensor().strides().end());
+    if (arg.IsInt()) key_.push_back(arg.as_int());
+  }
+  const auto it = std::find_if(known_.begin(), known_.end(), [&](const auto& known) { return known->key == key_; });
+  if (it != known_.end()) {
+    std::rotate(known_.begin(), it, it + 1);
+    return *known_.front();
+  }
+  if (known_.size() >= kMost) known_.pop_back();
+  auto made = std::make_unique<Layouts>();
+  made->key = key_;
+  made->fits.resize(program_.plans().size());
+  return **known_.insert(known_.begin(), std::move(made));
 }
 
 bool ArgumentStrides::HasExportedStrides(int arg, const Tensor& t, const Signature& call) const {
@@ -66,16 +83,30 @@ bool ArgumentStrides::MayBeCopied(int arg, const Tensor& t, const Signature& cal
   return CopyIsAsGood(t, exported, in_order);
 }
 
-absl::Status ArgumentStrides::Check(absl::Span<const Datum> args, const Signature& call, const ExecutablePlan& plan) {
+absl::Status ArgumentStrides::Check(absl::Span<const Datum> args, const Signature& call, int plan) {
+  if (call_ == nullptr) call_ = &LayoutsOf(args, call);
+  Fit& fit = call_->fits[plan];
+  if (!fit.is_known) {
+    Fit found;
+    found.status = Find(args, call, program_.plans()[plan], &found);
+    found.is_known = true;
+    fit = std::move(found);
+  }
+  fit_ = &fit;
+  return fit.status;
+}
+
+absl::Status ArgumentStrides::Find(absl::Span<const Datum> args, const Signature& call, const ExecutablePlan& plan,
+                                   Fit* fit) const {
   for (size_t i = 0; i < bundle_.args.size(); ++i) {
     const fb::ArgDefT& def = *bundle_.args[i];
     const std::string& name = program_.args()[i].path;
     if (def.kind != fb::ArgKind::Tensor) continue;
     const Tensor& t = args[i].tensor();
     if (HasExportedStrides(static_cast<int>(i), t, call)) continue;
-    if (!plan.plan->needs_exported_strides) return LayOutResults(args, plan);
+    if (!plan.plan->needs_exported_strides) return LayOutResults(args, plan, fit);
     if (MayBeCopied(static_cast<int>(i), t, call, plan)) {
-      to_copy_.push_back(static_cast<int>(i));
+      fit->to_copy.push_back(static_cast<int>(i));
       continue;
     }
     std::vector<std::string> want;
@@ -91,10 +122,11 @@ absl::Status ArgumentStrides::Check(absl::Span<const Datum> args, const Signatur
         absl::InvalidArgumentError("the arguments have the strides of the export, for which there is a plan"),
         Cause::kOtherStrides);
   }
-  return to_copy_.empty() || plan.plan->result_rule.empty() ? absl::OkStatus() : LayOutResults(args, plan);
+  const bool same = fit->to_copy.empty() || plan.plan->result_rule.empty();
+  return same ? absl::OkStatus() : LayOutResults(args, plan, fit);
 }
 
-absl::Status ArgumentStrides::LayOutResults(absl::Span<const Datum> args, const ExecutablePlan& plan) {
+absl::Status ArgumentStrides::LayOutResults(absl::Span<const Datum> args, const ExecutablePlan& plan, Fit* fit) const {
   std::vector<LayoutInput> inputs;
   for (const Datum& arg : args) {
     LayoutInput& input = inputs.emplace_back();
@@ -103,7 +135,7 @@ absl::Status ArgumentStrides::LayOutResults(absl::Span<const Datum> args, const 
   }
   absl::StatusOr<std::vector<EvaluatedLayout>> layouts = EvaluateLayoutRule(plan.plan->result_rule, inputs);
   if (layouts.ok() && layouts->size() == bundle_.outputs.size()) {
-    result_layouts_ = *std::move(layouts);
+    fit->result_layouts = *std::move(layouts);
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
@@ -128,10 +160,10 @@ absl::Status ArgumentStrides::MoveToLayout(const EvaluatedLayout& layout, Datum*
 
 absl::StatusOr<absl::Span<const Datum>> ArgumentStrides::InExportedStrides(absl::Span<const Datum> args,
                                                                            const Signature& call) {
-  if (to_copy_.empty()) return args;
+  if (fit_ == nullptr || fit_->to_copy.empty()) return args;
   copied_args_.assign(args.begin(), args.end());
   copies_.resize(args.size());
-  for (int i : to_copy_) {
+  for (int i : fit_->to_copy) {
     const Tensor& t = args[i].tensor();
     std::vector<int64_t> strides;
     for (int e : bundle_.args[i]->strides) strides.push_back(call.exprs().value[e]);

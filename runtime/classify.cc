@@ -122,6 +122,7 @@ bool CallClassifier::GuardsHold(int plan, const fb::GuardT** failed) {
 
 absl::StatusOr<int> CallClassifier::ChoosePlan(absl::Span<const Datum> args) {
   sharing_.Find(args, signature_.extents(), states_);
+  strides_.Begin();
   std::string pattern;
   absl::Status strides;
   const fb::GuardT* guard = nullptr;
@@ -136,10 +137,10 @@ absl::StatusOr<int> CallClassifier::ChoosePlan(absl::Span<const Datum> args) {
     if (fits && !takes_other_strides) continue;
     if (p.plan->eager == nullptr && (states_.geometry_changed() || !states_.PlacesFit(p, &states))) continue;
     if (p.plan->eager != nullptr && states_.geometry_changed() && !states_.SizesFit(*p.plan->eager)) continue;
-    strides_.Begin();
+    strides_.ForgetPlan();
     if (!PatternFits(p, args, &pattern)) continue;
     if (p.plan->needs_exported_strides || takes_other_strides) {
-      if (absl::Status s = strides_.Check(args, signature_, p); !s.ok()) {
+      if (absl::Status s = strides_.Check(args, signature_, static_cast<int>(i)); !s.ok()) {
         if (!takes_other_strides) strides = std::move(s);
         continue;
       }
@@ -151,8 +152,7 @@ absl::StatusOr<int> CallClassifier::ChoosePlan(absl::Span<const Datum> args) {
     fits = i;
   }
   if (fits) {
-    strides_.Begin();
-    SMELT_RETURN_IF_ERROR(strides_.Check(args, signature_, plans[*fits]));
+    SMELT_RETURN_IF_ERROR(strides_.Check(args, signature_, static_cast<int>(*fits)));
     return static_cast<int>(*fits);
   }
   // The nearest miss is the most useful information.
