@@ -67,6 +67,7 @@ bool HasAcross(const Graph& g) {
 
 struct Candidate {
   size_t position;
+  bool is_large;                                 // its order is also changed alone
   std::vector<int> exported, other, transposed;  // empty: no such order
 };
 
@@ -75,7 +76,9 @@ struct Candidate {
 Expr StrideSymbol(const Value& argument, int dim) { return Expr::Symbol(absl::StrCat(argument.name, ".stride", dim)); }
 
 std::vector<DimOrders> OrdersWithPlans(const Graph& g, int64_t min_bytes, bool steps) {
-  constexpr size_t kMostMixed = 3;  // arguments whose order is also changed alone
+  constexpr int kMostMixed = 3;  // arguments whose order is also changed alone
+  // An argument of this part of `min_bytes` follows the large ones: beside them, its copy takes as long as they do.
+  constexpr int64_t kPart = 8;
   std::vector<Candidate> candidates, vectors;
   size_t positions = 0;
   for (size_t k = 0; k < g.inputs().size(); ++k) {
@@ -87,8 +90,9 @@ std::vector<DimOrders> OrdersWithPlans(const Graph& g, int64_t min_bytes, bool s
     int64_t bytes = ItemSize(*t.dtype);
     for (const Expr& size : *t.sizes) bytes *= Example(g, size);
     const std::vector<int> order = ExportedOrder(g, t);
-    if (bytes < min_bytes || order.empty() || Example(g, (*t.strides)[order.back()]) != 1) continue;
-    Candidate c{position, order, {}, {}};
+    if (bytes < (min_bytes + kPart - 1) / kPart || order.empty() || Example(g, (*t.strides)[order.back()]) != 1)
+      continue;
+    Candidate c{position, bytes >= min_bytes, order, {}, {}};
     if (order.size() < 2) {
       vectors.push_back(std::move(c));
       continue;
@@ -103,6 +107,11 @@ std::vector<DimOrders> OrdersWithPlans(const Graph& g, int64_t min_bytes, bool s
     candidates.push_back(std::move(c));
   }
   std::vector<DimOrders> out;
+  const auto count_large = [](const std::vector<Candidate>& of) {
+    return static_cast<int>(absl::c_count_if(of, [](const Candidate& c) { return c.is_large; }));
+  };
+  if (count_large(candidates) + count_large(vectors) == 0) return out;
+  if (count_large(candidates) == 0) candidates.clear();
   const auto add = [&](const auto& is_other, std::vector<int> Candidate::* order = &Candidate::other) {
     DimOrders orders(positions);
     for (size_t k = 0; k < candidates.size(); ++k) {
@@ -116,7 +125,9 @@ std::vector<DimOrders> OrdersWithPlans(const Graph& g, int64_t min_bytes, bool s
     add([](size_t) { return true; });
     add([](size_t) { return true; }, &Candidate::transposed);
   }
-  for (size_t one = 0; candidates.size() <= kMostMixed && one < candidates.size(); ++one) {
+  const bool mixes = count_large(candidates) <= kMostMixed;
+  for (size_t one = 0; mixes && one < candidates.size(); ++one) {
+    if (!candidates[one].is_large) continue;
     add([&](size_t k) { return k == one; });
   }
   candidates.insert(candidates.end(), vectors.begin(), vectors.end());
@@ -129,7 +140,9 @@ std::vector<DimOrders> OrdersWithPlans(const Graph& g, int64_t min_bytes, bool s
   };
   if (!steps || candidates.empty()) return out;
   add_stepped([](size_t) { return true; });
-  for (size_t one = 0; candidates.size() > 1 && candidates.size() <= kMostMixed && one < candidates.size(); ++one) {
+  const bool mixes_steps = candidates.size() > 1 && count_large(candidates) <= kMostMixed;
+  for (size_t one = 0; mixes_steps && one < candidates.size(); ++one) {
+    if (!candidates[one].is_large) continue;
     add_stepped([&](size_t k) { return k == one; });
   }
   return out;

@@ -46,7 +46,8 @@ Expr StrideSymbol(const Value& argument, int dim);
 // dim is innermost (the rows of a transposed matrix, the channels of images), for all arguments of at least `min_bytes`
 // and, if these are two or three, for each of them; for all of them also the order of images whose rows and columns are
 // swapped. `steps`: also every other element of a larger tensor, in the exported order, for all of them and, if these are
-// two or three, for each of them.
+// two or three, for each of them. Where an order is that of all such arguments, smaller ones have it too, from an eighth
+// of `min_bytes` on.
 std::vector<DimOrders> OrdersWithPlans(const Graph& g, int64_t min_bytes, bool steps);
 
 // Returns the program for arguments in these orders. Returns null if inference does not know a layout.

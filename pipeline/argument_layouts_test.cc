@@ -75,6 +75,22 @@ graph(%x : Float(6, 10, strides=[10, 1]), %n : int, %y : Float(6, 10, strides=[1
       (std::vector<DimOrders>{{rows, {}, rows}, {columns, {}, columns}, {columns, {}, rows}, {rows, {}, columns}}));
 }
 
+TEST(ArgumentLayoutsTest, SmallerArgumentsHaveTheOrderOfAllLargeOnes) {
+  const auto g = Parsed(R"(
+graph(%x : Float(6, 16, strides=[16, 1]), %y : Float(6, 2, strides=[2, 1]), %w : Float(11, strides=[1])):
+  %z : Tensor = aten::neg(%x)
+  return (%z)
+)");
+  // x has 384 bytes, y 48 and w 44.
+  const DimOrder rows = {0, 1}, columns = {1, 0}, every_other = DimOrder({0, 1}, 2);
+  EXPECT_EQ(OrdersWithPlans(*g, 384, true), (std::vector<DimOrders>{{rows, rows, {}},
+                                                                    {columns, columns, {}},
+                                                                    {columns, rows, {}},
+                                                                    {every_other, every_other, {}},
+                                                                    {every_other, rows, {}}}));
+  EXPECT_TRUE(OrdersWithPlans(*g, 385, true).empty());
+}
+
 TEST(ArgumentLayoutsTest, EachOfTwoArgumentsMayHaveItsStepAlone) {
   const auto g = Parsed(R"(
 graph(%x : Float(6, 10, strides=[10, 1]), %y : Float(10, strides=[1])):
