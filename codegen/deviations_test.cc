@@ -14,6 +14,7 @@
 #include "smelt/codegen/compiler.h"
 #include "smelt/codegen/kernel_testing.h"
 #include "smelt/codegen/load_image.h"
+#include "smelt/codegen/schedule.h"
 
 namespace smelt {
 namespace {
@@ -277,6 +278,118 @@ TEST_P(RemaindersKernelTest, NormalizedElementsAreNearToExactWhereverTheMeanIs) 
     }
   }
 }
+// The kernel for rows that lie across memory: it vectorizes across them.
+KernelSpec InColumns(const char* text) {
+  return ParseOrDie(absl::StrReplaceAll(text, {{"vector=1", "vector=0"}, {"[any,unit]", "[unit,any]"}}));
+}
+
+TEST(ColumnScheduleTest, OnlyStreamsTakeOnePass) {
+  const Schedule plan = Schedule::Of(InColumns(kVarMean), {.vector_bits = 256});
+  ASSERT_TRUE(plan.columns);
+  const auto has_choice = [](const Schedule& s) {
+    return std::any_of(s.unless.begin(), s.unless.end(), [](int i) { return i >= 0; });
+  };
+  EXPECT_FALSE(has_choice(plan));
+  EXPECT_TRUE(has_choice(plan.OfStreams()));
+  EXPECT_TRUE(has_choice(Schedule::Of(ParseOrDie(kVarMean), {.vector_bits = 256})));
+}
+
+class ColumnDeviationsTest : public testing::TestWithParam<Target> {
+ protected:
+  // Column c has its mean at one of some places: those far from 0 need a second pass, which others then take with them.
+  struct Matrix {
+    Matrix(int64_t columns, int64_t rows, std::mt19937& rng, const std::vector<float>& means)
+        : columns(columns), rows(rows), pitch(columns + 3), x(static_cast<size_t>(pitch * rows)) {
+      std::normal_distribution<float> normal;
+      for (int64_t c = 0; c < columns; ++c) {
+        const float mean = means[rng() % means.size()];
+        for (int64_t r = 0; r < rows; ++r) x[r * pitch + c] = mean + normal(rng);
+      }
+    }
+    std::vector<float> Column(int64_t c) const {
+      std::vector<float> out;
+      for (int64_t r = 0; r < rows; ++r) out.push_back(x[r * pitch + c]);
+      return out;
+    }
+    int64_t columns, rows, pitch;
+    std::vector<float> x;
+  };
+  // Fewer columns than a vector has lanes; whole vectors and more; more than a tile. Fewer rows than streams have, and
+  // such that no block and no group is whole.
+  static constexpr int64_t kColumns[] = {1, 5, 16, 67, 300, 2051}, kRows[] = {2, 127, 128, 203, 1024};
+};
+
+TEST_P(ColumnDeviationsTest, VariancesAreWithinAUnitOfTheLastPlaceWhereverTheMeansAre) {
+  if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
+  absl::StatusOr<LoadedImage> image = CompileAndLoad(InColumns(kVarMean), GetParam());
+  ASSERT_TRUE(image.ok()) << image.status();
+  std::mt19937 rng(1);
+  for (const std::vector<float>& means : {std::vector<float>{0, 1, 30}, {0, 1, 1e4f}, {1e6f, -1e7f}}) {
+    for (const int64_t columns : kColumns) {
+      for (const int64_t rows : kRows) {
+        const Matrix m(columns, rows, rng, means);
+        std::vector<float> mean(static_cast<size_t>(columns), -1), var = mean;
+        const int64_t words[] = {columns,
+                                 rows,
+                                 reinterpret_cast<int64_t>(m.x.data()),
+                                 m.pitch,
+                                 reinterpret_cast<int64_t>(mean.data()),
+                                 reinterpret_cast<int64_t>(var.data()),
+                                 rows,
+                                 rows - 1};
+        int64_t status[2] = {};
+        const int64_t middle = columns / 3;  // two launches: what a column gives does not depend on those beside it
+        image->entry(0)(words, 0, middle, status);
+        image->entry(0)(words, middle, columns, status);
+        for (int64_t c = 0; c < columns; ++c) {
+          const float want = static_cast<float>(Variance(m.Column(c)));
+          ASSERT_LE(std::fabs(static_cast<double>(var[c]) - want), std::fabs(want) * 0x1p-23)
+              << "column " << c << " of " << columns << " with " << rows << " rows, whose mean is " << mean[c];
+        }
+        const std::vector<float> before = var;
+        image->entry(0)(words, 0, columns, status);
+        ASSERT_EQ(var, before);
+      }
+    }
+  }
+}
+
+TEST_P(ColumnDeviationsTest, NormalizedElementsAreNearToExact) {
+  if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
+  absl::StatusOr<LoadedImage> image = CompileAndLoad(InColumns(kNorm), GetParam());
+  ASSERT_TRUE(image.ok()) << image.status();
+  std::mt19937 rng(1);
+  constexpr double kEps = 1e-5;
+  for (const std::vector<float>& means : {std::vector<float>{0, 1}, {0, 5000.7f}}) {
+    for (const int64_t columns : kColumns) {
+      for (const int64_t rows : kRows) {
+        const Matrix m(columns, rows, rng, means);
+        std::vector<float> y(m.x.size(), -1);
+        const int64_t words[] = {
+            columns, rows, reinterpret_cast<int64_t>(m.x.data()), m.pitch, reinterpret_cast<int64_t>(y.data()),
+            m.pitch, rows, std::bit_cast<int64_t>(kEps)};
+        int64_t status[2] = {};
+        image->entry(0)(words, 0, columns, status);
+        for (int64_t c = 0; c < columns; ++c) {
+          const std::vector<float> x = m.Column(c);
+          long double sum = 0, squares = 0;
+          for (float v : x) sum += v;
+          for (float v : x) squares += (v - sum / rows) * (v - sum / rows);
+          // The weight of the last bit of an element.
+          const double bit = static_cast<double>(std::fabs(sum / rows) * 0x1p-24 / std::sqrt(squares / rows + kEps));
+          for (int64_t r = 0; r < rows; ++r) {
+            const double want = static_cast<double>((x[r] - sum / rows) / std::sqrt(squares / rows + kEps));
+            ASSERT_NEAR(y[r * m.pitch + c], want, 4e-6 * std::max(1.0, std::fabs(want)) + 0.5 * bit)
+                << "row " << r << " of " << rows << ", column " << c << " of " << columns;
+          }
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, ColumnDeviationsTest, testing::ValuesIn(kHostTargets),
+                         [](const auto& info) { return absl::StrReplaceAll(Name(info.param), {{"-", "_"}}); });
 INSTANTIATE_TEST_SUITE_P(Targets, RemaindersKernelTest, testing::ValuesIn(kHostTargets),
                          [](const auto& info) { return absl::StrReplaceAll(Name(info.param), {{"-", "_"}}); });
 

@@ -15,7 +15,10 @@ ColumnEmitter::ColumnEmitter(KernelFunction& fn, const Schedule& plan, const Lau
       values_(values),
       parts_(fn, plan, words, values),
       chunks_(plan, parts_),
-      streams_(fn, plan, words, values, parts_),
+      stream_plan_(plan.OfStreams()),
+      stream_values_(fn, stream_plan_.spec.instrs.size()),
+      stream_parts_(fn, stream_plan_, words, stream_values_),
+      streams_(fn, stream_plan_, words, stream_values_, stream_parts_),
       folds_(fn, plan, words, values, parts_),
       known_(plan.spec.instrs.size(), nullptr),
       ready_(plan.spec.instrs.size(), false) {

@@ -57,6 +57,9 @@ class ColumnEmitter {
   Values& values_;
   LoopParts parts_;
   ChunkEmitter chunks_;
+  const Schedule stream_plan_;
+  Values stream_values_;
+  LoopParts stream_parts_;
   StreamEmitter streams_;
   FoldEmitter folds_;
   std::vector<int> outer_, all_;  // instructions of outer phases, and of all

@@ -85,9 +85,10 @@ void StreamEmitter::StreamColumns(const LoopContext& ctx, Value* lo, Value* hi) 
   fn_.For(lo, hi, b_.getInt64(plan_.streams.columns), [&](Value* begin) {
     tile_begin_ = begin;
     tile_end_ = fn_.Min(hi, b_.CreateAdd(begin, b_.getInt64(plan_.streams.columns)));
-    for (const KernelPhase& phase : s_.phases) {
+    for (size_t k = 0; k < s_.phases.size(); ++k) {
+      const KernelPhase& phase = s_.phases[k];
       if (phase.inner) {
-        StreamPhase(ctx, phase.instrs);
+        plan_.unless[k] < 0 ? StreamPhase(ctx, phase.instrs) : StreamPhaseUnless(ctx, phase.instrs, plan_.unless[k]);
         continue;
       }
       values_.Reset(1, values_.First());
@@ -268,6 +269,24 @@ void StreamEmitter::StreamPhase(const LoopContext& ctx, const std::vector<int>& 
     }
   });
   values_.Reset(1, known_);
+}
+
+void StreamEmitter::StreamPhaseUnless(const LoopContext& ctx, const std::vector<int>& instrs, int known) {
+  AllocaInst* all = fn_.Variable(b_.getInt1Ty());
+  b_.CreateStore(b_.getTrue(), all);
+  ForBuffers([&](Value* at) {
+    Value* count = fn_.Min(b_.CreateSub(tile_end_, at), b_.getInt64(plan_.lanes));
+    Value* unused = b_.CreateNot(fn_.MaskOf(count, plan_.lanes));
+    Value* is_known = fn_.FromMemory(DType::kBool, LoadBuffer(kept_[known], at));
+    Value* are_known = fn_.All(b_.CreateOr(is_known, unused));
+    b_.CreateStore(b_.CreateAnd(are_known, fn_.Load(all)), all);
+    for (int i : instrs) {
+      if (!kept_[i]) continue;
+      Type* element = kept_[i]->getAllocatedType()->getArrayElementType();
+      StoreBuffer(kept_[i], at, llvm::Constant::getNullValue(fn_.Vec(element, plan_.lanes)));
+    }
+  });
+  fn_.If(b_.CreateNot(fn_.Load(all)), [&] { StreamPhase(ctx, instrs); });
 }
 
 Value* StreamEmitter::HasManyRows() { return b_.CreateICmpSGE(words_.size(s_.rank() - 1), b_.getInt64(kManyRows)); }

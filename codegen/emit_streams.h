@@ -61,6 +61,9 @@ class StreamEmitter {
   void LoadKept(const LoopContext& ctx, const std::vector<int>& instrs);
 
   void StreamPhase(const LoopContext& ctx, const std::vector<int>& instrs);
+  // The same for a phase whose sums are not used in columns where instruction `known` is true: if it is in all columns of
+  // the tile, the sums are 0.
+  void StreamPhaseUnless(const LoopContext& ctx, const std::vector<int>& instrs, int known);
   void MakeBuffers(const std::vector<int>& instrs);
   // Copies between the buffers of `n` vectors from `at` on and their variables: accumulators (`accs`), and the second
   // level of sums (`sums`). one(buffer, variable, place)

@@ -90,6 +90,9 @@ struct Schedule {
   // fewer instructions.
   Schedule OfInterior() const { return OfPart(interior->spec); }
   Schedule OfOutside() const { return OfPart(*interior->outside); }
+  // Returns the schedule of columns whose rows are read in the order of memory: that of sums of deviations in one pass, if
+  // there are any.
+  Schedule OfStreams() const;
 
   // ---- instructions ----
 
@@ -180,6 +183,7 @@ struct Schedule {
   std::optional<Interior> interior;
 
  private:
+  static Schedule Make(const KernelSpec& spec, const CpuFeatures& features, bool finds_deviations);
   Schedule OfPart(const KernelSpec& part) const;
   // The parts of Of, in their order.
   void FindVarying();
