@@ -296,10 +296,15 @@ TEST(ColumnScheduleTest, OnlyStreamsTakeOnePass) {
 
 class ColumnDeviationsTest : public testing::TestWithParam<Target> {
  protected:
+  // So many rows are far apart: where they are stored, they are prefetched.
+  static constexpr int64_t kFarRows = 203;
   // Column c has its mean at one of some places: those far from 0 need a second pass, which others then take with them.
   struct Matrix {
     Matrix(int64_t columns, int64_t rows, std::mt19937& rng, const std::vector<float>& means)
-        : columns(columns), rows(rows), pitch(columns + 3), x(static_cast<size_t>(pitch * rows)) {
+        : columns(columns),
+          rows(rows),
+          pitch(columns + (rows == kFarRows ? 6000 : 3)),
+          x(static_cast<size_t>(pitch * rows)) {
       std::normal_distribution<float> normal;
       for (int64_t c = 0; c < columns; ++c) {
         const float mean = means[rng() % means.size()];
@@ -316,7 +321,7 @@ class ColumnDeviationsTest : public testing::TestWithParam<Target> {
   };
   // Fewer columns than a vector has lanes; whole vectors and more; more than a tile. Fewer rows than streams have, and
   // such that no block and no group is whole.
-  static constexpr int64_t kColumns[] = {1, 5, 16, 67, 300, 2051}, kRows[] = {2, 127, 128, 203, 1024};
+  static constexpr int64_t kColumns[] = {1, 5, 16, 67, 300, 2051}, kRows[] = {2, 127, 128, kFarRows, 1024};
 };
 
 TEST_P(ColumnDeviationsTest, VariancesAreWithinAUnitOfTheLastPlaceWhereverTheMeansAre) {

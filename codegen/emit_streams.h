@@ -76,6 +76,15 @@ class StreamEmitter {
   // Emits a group of rows in a loop over columns: loop(position, body).
   void EmitGroup(const LoopContext& ctx, const std::vector<int>& instrs, const RowGroup& group,
                  const std::function<void(const LoopContext&, const Body&)>& loop);
+  struct SingleRows {
+    bool stores, prefetches;
+  };
+  void EmitSingleRows(const LoopContext& ctx, const std::vector<int>& instrs, Value* begin, Value* end,
+                      const SingleRows& rows);
+  // Computes whether rows that are read take more memory than the caches of a core hold.
+  Value* AreFar(const std::vector<int>& instrs);
+  // Prefetches what a later row reads in the vector of `ctx`.
+  void PrefetchRow(const LoopContext& ctx, const std::vector<int>& instrs);
   // Emit the rows [begin, end): one at a time, or several over whole vectors of columns and, under masks, the columns
   // that are left; then the rows that are left.
   void EmitSingleRows(const LoopContext& ctx, const std::vector<int>& instrs, Value* begin, Value* end, bool stores);
