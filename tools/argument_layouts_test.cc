@@ -322,6 +322,53 @@ graph(%y : Float(200, 400, strides=[1, 200])):
   model.Run({Made({200, 400}, kDense)});
 }
 
+TEST(ArgumentLayoutsTest, ASmallerArgumentMayBeTransposedWithALargeOne) {
+  Model model(R"(
+graph(%x : Float(200, 400, strides=[400, 1]), %y : Float(50, 200, strides=[200, 1])):
+  %one : int = prim::Constant[value=1]()
+  %zero : int = prim::Constant[value=0]()
+  %end : int = prim::Constant[value=50]()
+  %columns : int = prim::Constant[value=200]()
+  %part : Tensor = aten::slice(%x, %zero, %zero, %end, %one)
+  %half : Tensor = aten::slice(%part, %one, %zero, %columns, %one)
+  %z : Tensor = aten::add(%half, %y, %one)
+  return (%z)
+)",
+              "smaller");
+  EXPECT_EQ(model.Run({Made({200, 400}, kDense), Made({50, 200}, {200, 1})}), 0);
+  model.ExpectTaken({Made({200, 400}, kTransposed), Made({50, 200}, {1, 50})});
+  model.ExpectTaken({Made({200, 400}, kTransposed), Made({50, 200}, {200, 1})});
+  model.ExpectTaken({Made({200, 400}, kGaps), Made({50, 200}, {201, 1})});
+  EXPECT_EQ(model.Run({Made({200, 400}, kDense), Made({50, 200}, {1, 50})}), 0);
+}
+
+// More layouts, and at other sizes, than an instance remembers, each of which comes again.
+TEST(ArgumentLayoutsTest, CallsOfManyLayoutsAndSizesMayAlternate) {
+  Model model(R"(
+graph(%x : Float(s0, s1, strides=[s1, 1]), %y : Float(s0, s1, strides=[s1, 1])):
+  symbol s0 in [2, inf] hint 256
+  symbol s1 in [2, inf] hint 512
+  %one : int = prim::Constant[value=1]()
+  %t : Tensor = aten::add(%x, %y, %one)
+  %z : Tensor = aten::tanh(%t)
+  return (%z)
+)",
+              "alternating");
+  for (int turn = 0; turn < 3; ++turn) {
+    for (int64_t n = 4; n < 9; ++n) {
+      const std::vector<std::vector<int64_t>> layouts = {{7, 1}, {1, n}, {9, 1}, {14, 2}, {21, 3}, {1, n + 2}};
+      for (const std::vector<int64_t>& x : layouts) {
+        const int plan = model.Run({Made({n, 7}, x), Made({n, 7}, layouts[0])});
+        if (x == layouts[0] || x == layouts[4]) {
+          EXPECT_EQ(plan, 0);
+        }
+        model.Run({Made({n, 7}, x), Made({n, 7}, x)});
+        model.Run({Made({n, 7}, layouts[turn]), Made({n, 7}, x)});
+      }
+    }
+  }
+}
+
 TEST(ArgumentLayoutsTest, SizesMayBeTheCallsToo) {
   Model model(R"(
 graph(%x : Float(s0, s1, strides=[s1, 1])):
