@@ -198,6 +198,7 @@ void ReconcileSmallSizes(Graph& g) {
       break;
     }
   }
+  Simplify(g);  // 1 - max(1 - n, 0) is 1 now, if n may no longer be 0
   // For s0 = 0, min(1, s0) is no 1 that broadcasts. Calls with 0 are refused rather than the program.
   while (const std::optional<Broadcast> b = FindBroadcast(g, g.symbol_hints)) {
     bool changed = false;

@@ -102,6 +102,26 @@ TEST(SmallSizes, ASizeThatIsOneByTheRangesIsBroadcast) {
   EXPECT_EQ(g->symbols.Get("s0").accepted_min, 1);
 }
 
+TEST(SmallSizes, ASizeThatIsOneInAllCallsThatOtherNodesAllowIsBroadcast) {
+  // A single row of %x would be broadcast to the two of %z, so that no call may have fewer than 2 rows.
+  const auto g = Parse(R"(graph(%x : Float(s0, strides=[1]), %t : Float(1, strides=[1]), %z : Float(2, strides=[1])):
+  symbol s0 in [2, 64] hint 4
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %2 : int = prim::Constant[value=2]()
+  %first : int = smelt::size[value=max(-s0 + 1, 0)]()
+  %y : Float(-max(-s0 + 1, 0) + 1, strides=[1]) = aten::slice.Tensor(%t, %0, %first, %1, %1)
+  %b : Float(s0, strides=[1]) = aten::add.Tensor(%x, %y, %1)
+  %two : Float(2, strides=[1]) = aten::slice.Tensor(%x, %0, %0, %2, %1)
+  %c : Float(2, strides=[1]) = aten::add.Tensor(%two, %z, %1)
+  return (%b, %c)
+)",
+                       0);
+  ReconcileSmallSizes(*g);
+  EXPECT_EQ(CheckBroadcasts(*g), absl::OkStatus());
+  EXPECT_EQ(g->symbols.Get("s0").accepted_min, -1);
+}
+
 TEST(SmallSizes, AQuotientThatIsOneButForSmallCallsIsOneAndTheseAreNotAccepted) {
   const auto g = Parse(R"(graph(%x : Float(s0, 3, strides=[3, 1])):
   symbol s0 in [2, 3] hint 2
