@@ -135,8 +135,10 @@ bool IsPlain(const std::vector<int64_t>& rule) {
 ResultLayout DescribeResultLayout(const Graph& g, OpName op, absl::Span<const ValueId> operands,
                                   absl::Span<const size_t> results, const Graph::Attributes& attributes) {
   // smelt's own operators have one layout of results, whatever their operands' strides are.
-  if (FindSchema(op) == nullptr) return {};
-  size_t num_results = 0;
+  const FunctionSchema* schema = FindSchema(op);
+  if (schema == nullptr) return {};
+  // Inference gives a type to every result, also to those that nobody reads.
+  size_t num_results = schema->returns.size();
   for (size_t k : results) num_results = std::max(num_results, k + 1);
   Question q{CallGraph(g, /*flat=*/false, StrideSymbols, kRankOfUnknown), {}, {}, {}, {}};
   const auto rule = [&]() -> absl::StatusOr<std::vector<int64_t>> {

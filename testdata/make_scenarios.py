@@ -43,6 +43,7 @@ import scenarios_seldom
 import scenarios_state
 import scenarios_steps
 import scenarios_strides
+import scenarios_sweep
 import scenarios_training
 import scenarios_unseen
 import scenarios_unseen_calls
