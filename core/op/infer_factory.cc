@@ -1,6 +1,7 @@
 // Types of the results of factories.
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "smelt/core/base/status_macros.h"
@@ -91,7 +92,10 @@ absl::Status Arange(Ctx& c) {
     if (a != nullptr && a->kind == OpArg::Kind::kFloat) real = true;
   }
   const DType t = DTypeOr(c, real ? DType::kFloat32 : DType::kInt64);
-  auto expr = [&](const OpArg* a, int64_t d) { return a == nullptr ? Expr(d) : a->expr; };
+  const auto is_float = [](const OpArg* a) { return a != nullptr && a->kind == OpArg::Kind::kFloat; };
+  auto expr = [&](const OpArg* a, int64_t d) {
+    return a == nullptr ? Expr(d) : is_float(a) ? Expr(static_cast<int64_t>(a->number)) : a->expr;
+  };
   for (const OpArg* a : numbers) {
     if (a != nullptr && !a->known) {
       TensorType unknown;
@@ -101,7 +105,19 @@ absl::Status Arange(Ctx& c) {
       return absl::OkStatus();
     }
   }
-  if (!real) {
+  // Numbers such as 1.0 count as integers beside a size that varies.
+  const auto is_size = [&](const OpArg* a) { return a != nullptr && !is_float(a) && !a->expr.IsConstant(); };
+  const auto is_whole = [&](const OpArg* a) {
+    return !is_float(a) || (std::trunc(a->number) == a->number && std::abs(a->number) < 1e15);
+  };
+  const bool varies = std::any_of(numbers.begin(), numbers.end(), is_size);
+  if (varies && !std::all_of(numbers.begin(), numbers.end(), is_whole)) {
+    TensorType unknown;
+    unknown.dtype = t;
+    c.AddUnknown(unknown);
+    return absl::OkStatus();
+  }
+  if (!real || varies) {
     const Expr start = expr(numbers[0], 0), end = expr(numbers[1], 0), step = expr(numbers[2], 1);
     if (step == Expr(0)) return c.call.Error("step must be nonzero");
     Expr n = FloorDiv(end - start + step - Expr(step.IsConstant() && *step.Constant() < 0 ? -1 : 1), step);

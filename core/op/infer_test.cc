@@ -49,6 +49,22 @@ TEST(InferTest, SizesAreCarriedAsExpressions) {
             "Float(s0, 2, floordiv(s0, 2), strides=[2*max(floordiv(s0, 2), 1), max(floordiv(s0, 2), 1), 1])");
 }
 
+TEST(InferTest, ARangeWithABoundThatVariesHasASizeIfItsOtherNumbersAreWhole) {
+  auto g = Infer(R"(graph(%x : Float(s0, 8, strides=[8, 1])):
+    symbol s0 in [2, 64]
+    %0 : int = prim::Constant[value=0]()
+    %down : float = prim::Constant[value=-1.]()
+    %half : float = prim::Constant[value=0.5]()
+    %none : NoneType = prim::Constant()
+    %n : int = aten::size(%x, %0)
+    %m : int = aten::neg(%n)
+    %whole : Tensor = aten::arange(%n, %m, %down, %none, %none, %none, %none)
+    %halves : Tensor = aten::arange(%0, %n, %half, %none, %none, %none, %none)
+    return (%whole, %halves))");
+  EXPECT_EQ(TypeOf(*g, "whole"), "Float(2*s0, strides=[1])");
+  EXPECT_EQ(TypeOf(*g, "halves"), "FloatTensor");
+}
+
 TEST(InferTest, ACompositeHasTheTypesOfWhatItDecomposesInto) {
   auto g = Infer(R"(graph(%x : BFloat16(2, 8, strides=[8, 1]), %w : BFloat16(3, 8, strides=[8, 1])):
     %none : NoneType = prim::Constant()
