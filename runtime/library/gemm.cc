@@ -255,8 +255,21 @@ inline float32x4x4_t LoadFour(const float* p) { return vld1q_f32_x4(p); }
 inline float64x2x4_t LoadFour(const double* p) { return vld1q_f64_x4(p); }
 inline uint32x4x4_t LoadFour(const uint32_t* p) { return vld1q_u32_x4(p); }
 inline float32x4x2_t LoadTwo(const float* p) { return vld1q_f32_x2(p); }
-inline float64x2x2_t LoadTwo(const double* p) { return vld1q_f64_x2(p); }
 inline uint32x4x2_t LoadTwo(const uint32_t* p) { return vld1q_u32_x2(p); }
+
+using Doubles = Vector<double, 16>::Type;
+// Loads two adjacent vectors and moves the pointer to the next line of a panel, by one instruction. gcc 12 would use two, which
+// counts in half tiles of float64: there a load serves few products.
+inline void LoadTwoOfLine(const double*& p, Doubles& first, Doubles& second) {
+  asm volatile("ldp %q0, %q1, [%2], #64" : "=w"(first), "=w"(second), "+r"(p) : : "memory");
+}
+// Loads a vector and moves the pointer behind it. The empty statement keeps gcc from computing all addresses from one counter,
+// in more instructions.
+inline void LoadNext(const double*& p, Doubles& next) {
+  next = *reinterpret_cast<const Vector<double, 16>::Unaligned*>(p);
+  p += 2;
+  asm("" : "+r"(p));
+}
 
 // The factors of a tile: those of row r and step i at rows[r] + i, or, by columns, at rows[0] + i * step + r.
 template <typename T>
@@ -277,29 +290,33 @@ __attribute__((noinline)) void LaneTile(int64_t depth, Factors<T> a, const T* pa
   constexpr int kUnrolled = kLanes == 2 || (kByColumns && std::is_integral_v<T>) ? 2 : 4;
   // Factors are loaded a vector at a time: of some steps of a row, or of some rows of a step.
   constexpr int kSteps = kByColumns ? 1 : kLanes, kLoads = kByColumns ? kRows / kLanes : kRows;
+  constexpr bool kMovesByLoads = std::is_same_v<T, double> && kVectors == 2;
   V sum[kRows][kVectors] = {};
   const auto multiply = [&](const auto& factor) SMELT_ALWAYS_INLINE {
     V w[kVectors];
     if constexpr (kVectors == 4) {
       const auto line = LoadFour(panel);
       for (int v = 0; v < kVectors; ++v) w[v] = line.val[v];
+    } else if constexpr (kMovesByLoads) {
+      LoadTwoOfLine(panel, w[0], w[1]);
     } else {
       const auto line = LoadTwo(panel);
       for (int v = 0; v < kVectors; ++v) w[v] = line.val[v];
     }
-    panel += kTileColumns<T>;
+    if constexpr (!kMovesByLoads) panel += kTileColumns<T>;
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) {
         sum[r][v] += factor(r) * w[v];
-        // Left to itself, gcc adds the products of integers to each other first.
-        if constexpr (std::is_integral_v<T>) asm("" : "+w"(sum[r][v]));
+        // Left to itself, gcc adds the products of integers to each other first, and copies sums of half tiles of float64
+        // between registers.
+        if constexpr (std::is_integral_v<T> || kMovesByLoads) asm("" : "+w"(sum[r][v]));
       }
     }
   };
-  int64_t i = 0;
-  for (; i + kUnrolled <= depth; i += kUnrolled) {
+  int64_t i = depth / kUnrolled * kUnrolled;
+  for (int64_t left = depth / kUnrolled; left > 0; --left) {
     if constexpr (std::is_same_v<T, float>) {
       __builtin_prefetch(ahead, 0, 2);
       ahead += kLine;
@@ -309,7 +326,11 @@ __attribute__((noinline)) void LaneTile(int64_t depth, Factors<T> a, const T* pa
       V factors[kLoads];
 #pragma GCC unroll 8
       for (int l = 0; l < kLoads; ++l) {
-        factors[l] = *reinterpret_cast<const U*>(kByColumns ? a.rows[0] + l * kLanes : a.rows[l] + u);
+        if constexpr (kMovesByLoads && !kByColumns) {
+          LoadNext(a.rows[l], factors[l]);
+        } else {
+          factors[l] = *reinterpret_cast<const U*>(kByColumns ? a.rows[0] + l * kLanes : a.rows[l] + u);
+        }
       }
       if constexpr (kByColumns) a.rows[0] += a.step;
 #pragma GCC unroll 4
@@ -318,8 +339,10 @@ __attribute__((noinline)) void LaneTile(int64_t depth, Factors<T> a, const T* pa
                      SMELT_ALWAYS_INLINE { return kByColumns ? factors[r / kLanes][r % kLanes] : factors[r][s]; });
       }
     }
+    if constexpr (!kByColumns && !kMovesByLoads) {
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows && !kByColumns; ++r) a.rows[r] += kUnrolled;
+      for (int r = 0; r < kRows; ++r) a.rows[r] += kUnrolled;
+    }
   }
   for (; i < depth; ++i) {
     multiply([&](int r) SMELT_ALWAYS_INLINE { return kByColumns ? a.rows[0][r] : *a.rows[r]; });
