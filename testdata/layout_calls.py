@@ -31,14 +31,14 @@ def described_overloads():
     """Full names of what docs/operators.md, which smelt prints, lists."""
     names = []
     section = ""
-    for line in (HERE.parent / "docs" / "operators.md").read_text().splitlines():
-        if line.startswith("## "):
-            section = line[3:].split(" (")[0]
-        if not line.startswith("`") or section in ("Python numbers", "Containers"):
+    for paragraph in (HERE.parent / "docs" / "operators.md").read_text().split("\n\n"):
+        if paragraph.startswith("## "):
+            section = paragraph[3:].split(" (")[0]
+        if not paragraph.startswith("`") or section in ("", "Python numbers", "Containers"):
             continue
-        for name, overloads in re.findall(r"`([^`]+)`(?: \(([^)]*)\))?", line):
+        for name, overloads in re.findall(r"`([^`]+)`(?:\s\(([^)]*)\))?", paragraph):
             full = name if "::" in name else "aten::" + name
-            for overload in (overloads or "default").split(", "):
+            for overload in re.split(r",\s+", overloads or "default"):
                 names.append(full + ("" if overload == "default" else "." + overload))
     return names
 
