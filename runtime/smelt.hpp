@@ -31,6 +31,9 @@
 #include "smelt.h"  // beside this file, wherever that is
 
 namespace smelt {
+// The library has classes of its own with such names. A program that links it statically holds both, and functions that the
+// compiler did not inline must not be taken for each other.
+inline namespace api {
 
 // What a function of smelt.h reported: its status, and smelt_last_error() as what().
 class Error : public std::runtime_error {
@@ -732,6 +735,7 @@ inline smelt_status RegisterLibrary(const smelt_operator_api* api, void (*regist
 }
 }  // namespace detail
 
+}  // namespace api
 }  // namespace smelt
 
 // Defines the entry of a library of operators:
