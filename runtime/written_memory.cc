@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/status_macros.h"
@@ -60,6 +61,16 @@ absl::Status WrittenMemory::Remember(const ExecutablePlan& plan, const Execution
                                      absl::Span<const Datum> args, const std::vector<Extent>& extents,
                                      const StateStore& states, absl::FunctionRef<std::vector<StridedSpan>()> written) {
   if (std::exchange(written_, true) || !(plan.plan->may_refuse_late || checks.count > 0)) return absl::OkStatus();
+  // Also if there is no memory to keep the contents in, which is an exception: what was not kept must not be put back.
+  absl::Cleanup forget = [this] { Begin(); };
+  const absl::Status kept = Keep(plan, checks, args, extents, states, written);
+  if (kept.ok()) std::move(forget).Cancel();
+  return kept;
+}
+
+absl::Status WrittenMemory::Keep(const ExecutablePlan& plan, const ExecutionDevice::Reports& checks,
+                                 absl::Span<const Datum> args, const std::vector<Extent>& extents,
+                                 const StateStore& states, absl::FunctionRef<std::vector<StridedSpan>()> written) {
   size_t bytes = 0;
   auto add = [&](char* at, size_t n) {
     // A device copies 16 bytes at once where they are aligned.
@@ -95,10 +106,10 @@ absl::Status WrittenMemory::Remember(const ExecutablePlan& plan, const Execution
   const absl::Status saved = SaveOnDevice(static_cast<int64_t>(bytes));
   if (saved.ok()) return saved;
   // Without memory for so much, an error names what may have been written.
-  const bool goes_on = !are_few && absl::IsResourceExhausted(saved);
+  if (are_few || !absl::IsResourceExhausted(saved)) return saved;
   Begin();
-  written_ = goes_on;
-  return goes_on ? absl::OkStatus() : saved;
+  written_ = true;
+  return absl::OkStatus();
 }
 
 size_t WrittenMemory::KeepOnlyWritten(size_t bytes, const std::vector<StridedSpan>& written) {

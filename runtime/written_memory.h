@@ -80,6 +80,10 @@ class WrittenMemory {
     std::vector<int64_t> sizes = {}, strides = {}, dense = {};
   };
 
+  // Does the work of Remember before the first write.
+  absl::Status Keep(const ExecutablePlan& plan, const ExecutionDevice::Reports& checks, absl::Span<const Datum> args,
+                    const std::vector<Extent>& extents, const StateStore& states,
+                    absl::FunctionRef<std::vector<StridedSpan>()> written);
   // Replaces the pieces by what is written, if that is known and much less. Returns how many bytes are kept.
   size_t KeepOnlyWritten(size_t bytes, const std::vector<StridedSpan>& written);
   absl::Status SaveOnDevice(int64_t bytes);
