@@ -278,6 +278,7 @@ TEST_P(RemaindersKernelTest, NormalizedElementsAreNearToExactWhereverTheMeanIs) 
     }
   }
 }
+
 // The kernel for rows that lie across memory: it vectorizes across them.
 KernelSpec InColumns(const char* text) {
   return ParseOrDie(absl::StrReplaceAll(text, {{"vector=1", "vector=0"}, {"[any,unit]", "[unit,any]"}}));
@@ -395,6 +396,7 @@ TEST_P(ColumnDeviationsTest, NormalizedElementsAreNearToExact) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, ColumnDeviationsTest, testing::ValuesIn(kHostTargets),
                          [](const auto& info) { return absl::StrReplaceAll(Name(info.param), {{"-", "_"}}); });
+
 INSTANTIATE_TEST_SUITE_P(Targets, RemaindersKernelTest, testing::ValuesIn(kHostTargets),
                          [](const auto& info) { return absl::StrReplaceAll(Name(info.param), {{"-", "_"}}); });
 

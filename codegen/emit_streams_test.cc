@@ -107,7 +107,7 @@ outer 11 12 13
   StreamEmitter streams(e.fn, e.plan, e.words, e.values, e.parts);
   streams.StreamColumns(e.ctx, e.fn.begin(), e.fn.end());
   EXPECT_TRUE(e.Finish());
-  // Whether all lanes of a vector of columns know their sum without the second phase.
+  // The choice asks if all lanes of a vector of columns know their sum without the second phase.
   EXPECT_GE(CountIn(e.module,
                     [](const llvm::Instruction& i) {
                       return i.getOpcode() == llvm::Instruction::BitCast && i.getType()->isIntegerTy(16);

@@ -424,7 +424,7 @@ void Schedule::PlanStreams() {
     if (phase.inner) continue;
     for (int i : phase.instrs) hoisted[i] = CanHoist(i, hoisted);
   }
-  // Of a column.
+  // The bytes that one column takes in the buffers: of all phases, and of each.
   int64_t all = 0;
   std::vector<int64_t> of_phase(spec.phases.size(), 0);
   std::vector<int> keep;

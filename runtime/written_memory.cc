@@ -61,7 +61,7 @@ absl::Status WrittenMemory::Remember(const ExecutablePlan& plan, const Execution
                                      absl::Span<const Datum> args, const std::vector<Extent>& extents,
                                      const StateStore& states, absl::FunctionRef<std::vector<StridedSpan>()> written) {
   if (std::exchange(written_, true) || !(plan.plan->may_refuse_late || checks.count > 0)) return absl::OkStatus();
-  // Also if there is no memory to keep the contents in, which is an exception: what was not kept must not be put back.
+  // What was not kept must not be put back. Having no memory to keep it in is an exception, not a status.
   absl::Cleanup forget = [this] { Begin(); };
   const absl::Status kept = Keep(plan, checks, args, extents, states, written);
   if (kept.ok()) std::move(forget).Cancel();
